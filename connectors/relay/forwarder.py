@@ -18,7 +18,6 @@ from typing import Final
 from confluent_kafka import KafkaException
 
 from connectors.errors import KraftwatchError, UsageError
-from connectors.observations.observation import ObservationKind
 from connectors.relay.cluster_writer import ClusterWriter, FencedError
 from connectors.relay.relay_message import TopicError
 from connectors.relay.relayed_cluster import RelayedCluster, Role
@@ -40,8 +39,6 @@ _BUSY_S: Final = 0.005
 _ASK_AGAIN_S: Final = 0.5
 _CONNECT_S: Final = 10.0
 _LONGEST_PAUSE_S: Final = 10.0
-_ANSWERS: Final = {ObservationKind.RECORDS, ObservationKind.SNAPSHOT, ObservationKind.QUORUM}
-"""What a relay gathers only from a leader that it reaches."""
 _TOPIC: Final = ""
 """What fails, if it is not the writer of one cluster."""
 
@@ -141,7 +138,8 @@ class Forwarder:
             return
         try:
             self._collect_results()
-            self._read_topic()
+            for row in self._tail.read():
+                self._clusters[row.cluster].notice(row)
             self._take_over()
         except KafkaException as problem:
             self._reconnect_later(reason(problem.args[0], self._topic))
@@ -270,17 +268,6 @@ class Forwarder:
                 "no row can be written to the topic %s: %s; the relay keeps them and retries", self._topic.topic, why
             )
         self._failing[what] = self.counts.failing = why
-
-    def _read_topic(self) -> None:
-        changed: set[str] = set()
-        for row in self._tail.read():
-            one = self._clusters[row.cluster]
-            changed.add(row.cluster)
-            if row.kind in _ANSWERS and one.position is not None and not one.position.usable:
-                # The other relay reads the log again, which takes a while.
-                one.restart_wait()
-        for name in changed:
-            self._clusters[name].compare()
 
     def _take_over(self) -> None:
         """Takes the next step of each cluster that this relay is to take over."""

@@ -1,14 +1,15 @@
-"""RelayedCluster: one cluster of a relay. Which of its rows the topic lacks, and when and how this relay writes them.
+"""RelayedCluster: one cluster of a relay. When this relay writes its rows, and which and how.
 
 Relays that gather the same cluster need no connection to each other. One of them takes the cluster over
 
 - at once, if the topic has no row of it, or if its own former process wrote the newest one;
-- if a row of its journal has been missing in the topic for LEASE_S. So a relay that writes but does not reach the
-  controllers is replaced too.
+- if the topic has got no row of it for LEASE_S, or none that a leader has answered while this relay gathers some. So a
+  relay that writes but does not reach the leader is replaced too.
 
-Before that it reads the topic to the end that the brokers report then: a relay that does not reach them replaces none.
-It opens a writer, which fences the others and ends what they have begun (`cluster_writer`), reads the topic to its end
-again, with what was not committed before, and continues after what it has read. A relay that was fenced stands by.
+A relay that stands by keeps its rows of KEEP_S. Before it takes over, it reads the topic to the end that the brokers
+report then: a relay that does not reach them replaces none. It opens a writer, which fences the others and ends what
+they have begun (`cluster_writer`), reads the topic to its end again, with what was not committed before, and continues
+after what it has read. A relay that was fenced stands by.
 """
 
 import time
@@ -19,14 +20,18 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final
 
-from connectors.observations.observation import Observation
+from connectors.observations.observation import Observation, ObservationKind
 from connectors.relay.cluster_writer import ClusterWriter
 from connectors.relay.relay_message import Baseline, RelayMessage, first_sequence
 from connectors.relay.topic_tail import RowExtent, TopicPosition, TopicTail, extent
 from connectors.store.journal_reader import JournalReader
 
 LEASE_S: Final = 10.0
-"""How long the topic may lack what this relay has."""
+"""How long the topic may get no row."""
+KEEP_S: Final = 2 * LEASE_S
+"""How late the relay that writes may be: an older row of one that stands by is not sent."""
+_ANSWERS: Final = {ObservationKind.RECORDS, ObservationKind.SNAPSHOT, ObservationKind.QUORUM}
+"""What a relay gathers only from a leader that it reaches."""
 _ROWS_AT_ONCE: Final = 500
 _BYTES_AT_ONCE: Final = 4 * 1024 * 1024
 """Of payload in one transaction; one row may have more."""
@@ -37,7 +42,7 @@ class Role(Enum):
     """What a relay does with a cluster."""
 
     STANDS_BY = "stands by"
-    """It compares its rows with those of the topic."""
+    """It waits until the topic gets no more rows."""
     OPENS = "opens"
     """Its writer is being opened."""
     CATCHES_UP = "catches up"
@@ -52,6 +57,8 @@ class WaitingRow:
     sequence: int
     """In the journal."""
     extent: RowExtent
+    added_at: float
+    """Monotonic seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +92,10 @@ class RelayedCluster:
         self.ends: Mapping[int, int] | None = None
         """How far the topic must be read before the next step: offsets by partition."""
         self.waiting: deque[WaitingRow] = deque()
-        self._waiting_since = 0.0
-        """Monotonic seconds since which the oldest one waits, or since which its wait counts."""
+        self._row_at = self._answer_at = time.monotonic()
+        """Monotonic seconds of the newest row of the topic, and of the newest that a leader has answered."""
+        self._own_answer_at = 0.0
+        """The same of a row of this relay."""
         self._known_to = 0
         """The sequence in the journal after the newest row that has been added to `waiting`."""
         self._whole = whole
@@ -148,43 +157,41 @@ class RelayedCluster:
         """The sequence in the journal of the newest row that can be sent now; -1 if none can be."""
         return self._queue[-1].sequence if self._queue and self.task is None else -1
 
-    def missing_s(self) -> float:
-        """Returns for how long the topic has lacked the oldest row; 0 if no row waits."""
-        return time.monotonic() - self._waiting_since if self.waiting else 0.0
-
     def restart_wait(self) -> None:
-        """Lets the time of `missing_s` begin again."""
-        self._waiting_since = time.monotonic()
+        """Waits from now on for rows of another relay."""
+        self._row_at = self._answer_at = time.monotonic()
+
+    def notice(self, row: Observation) -> None:
+        """Notices a row of the topic."""
+        self._row_at = time.monotonic()
+        if row.kind in _ANSWERS:
+            self._answer_at = self._row_at
+        while not self.writes and self.waiting and self.waiting[0].added_at < self._row_at - KEEP_S:
+            self._remove_to(self.waiting[0].sequence + 1)
 
     def add(self, row: Observation) -> None:
         """Adds a row of the journal; they come in order, and some of them again after `begin`."""
         if row.sequence >= self._known_to:
-            if not self.waiting:
-                self.restart_wait()
-            self.waiting.append(WaitingRow(sequence=row.sequence, extent=extent(row)))
+            now = time.monotonic()
+            self.waiting.append(WaitingRow(sequence=row.sequence, extent=extent(row), added_at=now))
             self._known_to = row.sequence + 1
+            if row.kind in _ANSWERS:
+                self._own_answer_at = now
         if self.writes and row.sequence >= self._queued_to:
             self._queued_to = row.sequence + 1
             if self._is_sent(extent(row)):
                 self._queue.append(row)
-
-    def compare(self) -> None:
-        """Removes the oldest rows as far as the topic has them, while another relay writes."""
-        position = self.position
-        if self.writes or position is None:
-            return
-        while self.waiting and position.has(self.waiting[0].extent):
-            self._remove_to(self.waiting[0].sequence + 1)
-            self.restart_wait()
 
     def is_due(self) -> bool:
         """Whether this relay is to take over, if the topic has been read to its end."""
         position = self.position
         if position is not None and position.relay != self._relay:
             self._continues = False
-        if not self.waiting or time.monotonic() < self._not_before:
+        now = time.monotonic()
+        if not self.waiting or now < self._not_before:
             return False
-        return self._continues or self.missing_s() >= LEASE_S
+        reaches_more = self._own_answer_at > self._answer_at and now - self._answer_at >= LEASE_S
+        return self._continues or reaches_more or now - self._row_at >= LEASE_S
 
     def read_to(self, ends: Mapping[int, int]) -> bool:
         """Sets `ends` to those of the partitions that matter; returns whether they are all there."""
@@ -204,8 +211,9 @@ class RelayedCluster:
             The sequence in the journal of the first row; None if the whole log must be gathered again before, or if
             there is no row yet.
         """
-        self.compare()
         position = self.position
+        while position is not None and self.waiting and position.has(self.waiting[0].extent):
+            self._remove_to(self.waiting[0].sequence + 1)
         log = next((one.extent for one in self.waiting if one.extent.log_end is not None), None)
         least = first_sequence(now_ms) if position is None else position.sequence + 1
         self._next_sequence = max(self._next_sequence, least)

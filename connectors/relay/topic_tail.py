@@ -1,7 +1,6 @@
 """TopicTail: reads the relay's topic from its newest messages on, as every relay of the topic does.
 
-Each row moves the TopicPosition of its cluster. Relays that gather the same cluster compare their own rows with it:
-what the topic has already needs no second copy, and a relay whose rows the topic does not get takes over.
+Each row moves the TopicPosition of its cluster. A relay that takes the cluster over continues there.
 """
 
 import logging

@@ -28,5 +28,9 @@ def poll(at_ms: int) -> Observation:
     return Observation(cluster="prod", kind=ObservationKind.QUORUM, observed_at_ms=at_ms, payload=b"{}")
 
 
+def failed(at_ms: int) -> Observation:
+    return Observation(cluster="prod", kind=ObservationKind.FAILED, observed_at_ms=at_ms, payload=b"{}")
+
+
 def message(sequence: int, row: Observation, relay: str = "a", baseline: Baseline = FIRST) -> RelayMessage:
     return RelayMessage(observation=replace(row, sequence=sequence), cluster_id="id", baseline=baseline, relay=relay)

@@ -22,6 +22,8 @@ _LONGEST_S: Final = 9
 _TOGETHER_S: Final = 5
 """After so many, those of all clusters are published with the first one whose time has come. An evaluation then looks
 further ahead for each that is due within this time (`streaming.replay.pace`), so all are due together from then on."""
+_ANSWERED_MS: Final = 2_000
+"""How long quiet rows wait for the evaluation of the quiet rows before them: no rule is evaluated sooner again."""
 
 
 class Appender(Protocol):
@@ -126,6 +128,9 @@ class Publisher:
             rows = self._waiting.pop(cluster, [])
             self._time_has_come.discard(cluster)
             if rows:
+                if cluster in self._quiet_until_ms:
+                    answered_ms = rows[-1].observed_at_ms + _ANSWERED_MS
+                    self._quiet_until_ms[cluster] = max(self._quiet_until_ms[cluster], answered_ms)
                 self._all_published = False
                 self._attempt(partial(self._journal.append, rows))
 

@@ -134,6 +134,22 @@ def test_a_quiet_row_whose_time_has_come_waits_no_longer(loop: EventLoop, after_
     assert journal.rows == published
 
 
+@pytest.mark.parametrize(("next_ms", "rows"), [(4_999, [3_000]), (5_000, [3_000, 5_000])])
+def test_quiet_rows_wait_for_the_evaluation_of_those_before_them(
+    loop: EventLoop, next_ms: int, rows: list[int]
+) -> None:
+    journal = RecordedJournal()
+    publisher = Publisher(journal, loop, on_failure=lambda: None)
+    publisher.let_wait("a", 3_000)
+    publisher.add(quiet(3_000))
+    seconds(publisher, 1)
+    assert journal.rows == [3_000]
+
+    publisher.add(quiet(next_ms))
+    seconds(publisher, 1)
+    assert journal.rows == rows
+
+
 def test_a_row_that_waits_longer_than_a_newer_evaluation_allows_is_published(loop: EventLoop) -> None:
     journal = RecordedJournal()
     publisher = Publisher(journal, loop, on_failure=lambda: None)

@@ -10,7 +10,8 @@ alert, since the Date may be that of a proxy; by the Date, if it does not have t
 
 Alertmanager drops alerts beyond a limit, and any HTTP server may accept the request: what is new and firing is
 therefore read back once, by `GET /api/v2/alerts`, and what is not there was not delivered. Where the alerts cannot be
-read, accepted is delivered; so it is where several members take turns behind one URL, whose lists differ.
+read, accepted is delivered; so it is where several members take turns behind one URL, whose lists differ. Each document
+is then posted as often: an alert that a member no longer gets would resolve there.
 
 What people silence there is silenced for the other sinks too (`alertmanager_silences`).
 """
@@ -157,7 +158,9 @@ class AlertmanagerSink(SerialSink[bytes]):
         """By how much it was ahead of the Date of an answer, when that differed last."""
         self._unread: set[tuple[str, str]] = set()
         """Firing alerts that were accepted, and not found or not read yet: by incident and fingerprint."""
-        self._unreadable = self._take_turns = False
+        self._unreadable = False
+        self._members = 1
+        """How many Alertmanagers take turns behind the URL."""
         _check_url(self._url)
         for secret in self._secrets():
             secret.read()
@@ -179,20 +182,28 @@ class AlertmanagerSink(SerialSink[bytes]):
             for alert in notification.alerts
             if alert.state is AlertState.FIRING
         }
-        response, outcome = call.posted(document)
+        response, outcome = self._posted(call, document)
         if isinstance(outcome, Delivered):
             new = {(notification.incident, alert.fingerprint) for alert in notification.new_transitions} | self._unread
-            expected = {about: one for about, one in firing.items() if about in new and not self._take_turns}
+            expected = {about: one for about, one in firing.items() if about in new and self._members == 1}
             differs = self._date_differs(response, sent_at_ms)
             listed = call.listed(key) if expected or differs else None
             if differs and self._adopt_clock(listed, firing.values(), sent_at_ms):
-                _, outcome = call.posted(self._document(notification, sent_at_ms))
+                _, outcome = self._posted(call, self._document(notification, sent_at_ms))
                 listed = call.listed(key) if expected else None
             if isinstance(outcome, Delivered) and expected and listed is not None:
                 outcome = self._outcome_of_list(call, listed, expected)
         if isinstance(outcome, Delivered):
             self._store_labels(notification)
         return outcome
+
+    def _posted(self, call: "_Call", document: bytes) -> tuple[HttpResponse | Retry, Outcome]:
+        """Posts to each member; returns the last answer, which is the first one that is no delivery."""
+        response, outcome = call.posted(document)
+        for _ in range(self._members - 1):
+            if isinstance(outcome, Delivered):
+                response, outcome = call.posted(document)
+        return response, outcome
 
     def _outcome_of_list(
         self, call: "_Call", response: HttpResponse | Retry, expected: Mapping[tuple[str, str], Identity]
@@ -222,15 +233,15 @@ class AlertmanagerSink(SerialSink[bytes]):
     def _finds_members(self, call: "_Call") -> bool:
         """Returns whether several Alertmanagers answer at the URL."""
         found = {process for _ in range(_STATUS_READS) if (process := process_of(call.read(_STATUS_PATH)))}
-        self._take_turns = len(found) > 1
-        if self._take_turns:
+        self._members = max(1, len(found))
+        if self._members > 1:
             log.warning(
-                "sink %s: %s Alertmanagers take turns behind the URL: an alert reaches one of them at a time; give "
-                "each an entry with its own address",
+                "sink %s: %s Alertmanagers take turns behind the URL: whether each has an alert cannot be read back; "
+                "give each an entry with its own address",
                 self.options.name,
-                len(found),
+                self._members,
             )
-        return self._take_turns
+        return self._members > 1
 
     def _missing_text(self, missing: Sequence[Identity]) -> str:
         labels = dict(zip(LABELS, missing[0], strict=True))

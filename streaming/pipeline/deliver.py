@@ -4,6 +4,7 @@ Idempotent by what the rows say, never by batch id: a new checkpoint starts agai
 before still runs its plan, because Spark fails a batch whose stateful plan did not run.
 """
 
+import base64
 import json
 import logging
 import threading
@@ -24,7 +25,7 @@ from rules.formatting import plural
 from rules.model.identifiers import Millis
 from streaming.metrics.batch_stats import DeliveredBatch
 from streaming.pipeline.notifying import Notifying
-from streaming.pipeline.output_rows import TOPIC, WAITING_ROWS, OutputKind, journal_snapshot
+from streaming.pipeline.output_rows import TOPIC, WAITING_ROWS, OutputKind
 from streaming.replay.cluster_monitor import WaitingRows
 from streaming.replay.contract_violations import failure_reason
 from streaming.status.cluster_status import ClusterStatus, from_json
@@ -136,6 +137,13 @@ class Deliver:
                     raise
             else:
                 return
+
+
+def journal_snapshot(row: Row) -> JournalSnapshot:
+    """Returns the snapshot of a row of this kind."""
+    sequence, at_ms = row.name.split()
+    state = base64.b64decode(row.body)
+    return JournalSnapshot(cluster=row.cluster, sequence=int(sequence), observed_at_ms=int(at_ms), state=state)
 
 
 @contextmanager

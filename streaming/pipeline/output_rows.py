@@ -14,10 +14,8 @@ from typing import Final, TypeAlias
 import numpy as np
 import pandas as pd
 from pydantic import TypeAdapter
-from pyspark.sql import Row
 
 from connectors.observations.observation import Observation, unpacked
-from connectors.store.journal_reader import JournalSnapshot
 from streaming.pipeline.schema import OUTPUT
 from streaming.replay.cluster_monitor import RefusedRow, WaitingRows
 from streaming.replay.machine_state import MachineState
@@ -93,13 +91,6 @@ def quarantined_state(cluster: str, blob: bytes, reason: str) -> OutputRow:
 def snapshot_row(cluster: str, machine: MachineState, state: bytes) -> OutputRow:
     """Returns the row of a snapshot of a machine."""
     return OutputKind.SNAPSHOT, cluster, f"{machine.sequence} {machine.now_ms}", base64.b64encode(state).decode()
-
-
-def journal_snapshot(row: Row) -> JournalSnapshot:
-    """Returns the snapshot of a row."""
-    sequence, at_ms = row.name.split()
-    state = base64.b64decode(row.body)
-    return JournalSnapshot(cluster=row.cluster, sequence=int(sequence), observed_at_ms=int(at_ms), state=state)
 
 
 def observations(frames: Iterable[pd.DataFrame]) -> Mapping[str, Sequence[Observation]]:

@@ -87,19 +87,9 @@ class TopicRecording:
                         self._begun = (row.cluster, row.sequence)
                     yield row
 
-    def rows_of_state(
-        self, end_ms: Millis | None, *, since_ms: Millis | None = None, all_since_ms: Millis | None = None
-    ) -> Iterator[tuple[Observation, None]]:
-        """Yields the rows that the state of each cluster at a time needs; no rows between them are left out.
-
-        Args:
-            end_ms: the rows of a cluster end with the first one after this time; None: with the newest one.
-            since_ms: the log from this time on is needed too.
-            all_since_ms: all rows from this time on are needed.
-        """
-        state_ms = Millis((self.newest_ms() if end_ms is None else end_ms) - _STATE_MS)
-        first_ms = min(one for one in (state_ms, since_ms, all_since_ms) if one is not None)
-        return ((row, None) for row in self.rows(since_ms=first_ms, until_ms=end_ms))
+    def state_from_ms(self, at_ms: Millis | None) -> Millis:
+        """Returns from when on rows are needed for the state at a time; None: for the newest one."""
+        return Millis((self.newest_ms() if at_ms is None else at_ms) - _STATE_MS)
 
     def newest_rows(self, count: int) -> Iterator[Observation]:
         """Yields at most so many rows, the newest ones of the last five minutes, oldest first."""

@@ -3,6 +3,8 @@
 One process writes the rows, the gatherer; it holds the file `lock` beside the database. A row is in a transaction that
 is synced when it is committed, and nobody sees it before that: so a row that was read is never lost and never changes.
 The reader that processes the rows, Spark's planner or a relay, commits its position, up to which rows may be deleted.
+Spark's driver adds snapshots: a past state is one of them and the rows since. They are deleted with the rows, and a
+repaired journal begins without any.
 
 The database is read and written without SQLAlchemy: three processes of a job would import nothing else of it.
 """
@@ -42,6 +44,12 @@ _TABLES: Final = (
     "CREATE TABLE progress (cluster TEXT PRIMARY KEY, progress TEXT NOT NULL) STRICT",
     # Where its nodes were last reported, as the gatherer's JSON.
     "CREATE TABLE endpoints (cluster TEXT PRIMARY KEY, endpoints TEXT NOT NULL) STRICT",
+    # The state of a cluster after a row, and the CRC-32 of it: a replay begins there.
+    """
+    CREATE TABLE snapshots (
+        cluster TEXT NOT NULL, sequence INTEGER NOT NULL, observed_at_ms INTEGER NOT NULL, state BLOB NOT NULL,
+        crc INTEGER NOT NULL, PRIMARY KEY (cluster, sequence)
+    ) STRICT""",
 )
 _NAMES: Final = (
     *("sequence", "cluster", "kind", "observed_at_ms", "base_offset", "last_offset", "leader_epoch", "high_watermark"),

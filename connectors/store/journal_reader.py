@@ -2,11 +2,12 @@
 
 import sqlite3
 import time
-from collections.abc import Collection, Iterator, Sequence
+import zlib
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from connectors.errors import JournalError
 from connectors.observations.observation import Observation
@@ -23,8 +24,8 @@ from connectors.store.journal_file import (
 )
 
 _POLL_INTERVAL_S = 0.02
+_LATEST_MS = 1 << 62
 _ROWS_AT_ONCE = 1_000
-_HEADERS_AT_ONCE = 50_000
 _BYTES_AT_ONCE = 4 * 1024 * 1024
 """Of payload. Rows are read in short transactions: a long one would keep SQLite from reusing its write-ahead log."""
 
@@ -54,17 +55,17 @@ class RowFilter:
         return " ".join(parts), tuple(values)
 
 
-class RowHeader(NamedTuple):
-    """What a row is about, without its payload; kind and urgency are those of an `Observation`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalSnapshot:
+    """What a replay of all rows of a cluster up to one of them makes of them."""
 
-    sequence: int
     cluster: str
-    kind: str
-    urgency: int
+    sequence: int
+    """The newest row in it."""
     observed_at_ms: int
-    base_offset: int | None
-    last_offset: int | None
-    high_watermark: int | None
+    """The latest time of the rows in it."""
+    state: bytes
+    """As `streaming.replay.state_codec.snapshot_of` returns it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,49 +178,24 @@ class JournalReader:
             yield from rows
             start = rows[-1].sequence + 1 if rows else end
 
-    def headers(self, start: int, end: int, kinds: Collection[str] = ()) -> Iterator[RowHeader]:
-        """Yields the headers of the rows with start <= sequence < end, in order; `kinds`: only of these, if any."""
-        condition, values = RowFilter(kinds=frozenset(kinds) if kinds else None).condition()
-        query = (
-            f"SELECT {', '.join(RowHeader._fields)} FROM observations "
-            f"WHERE sequence >= ? AND sequence < ? {condition} ORDER BY sequence"
-        )
-        for first in range(start, end, _HEADERS_AT_ONCE):
-            with self._reading() as connection:
-                found = connection.execute(query, (first, min(end, first + _HEADERS_AT_ONCE), *values)).fetchall()
-            yield from map(RowHeader._make, found)
+    def snapshots(self, cluster: str, until_ms: int | None = None) -> Iterator[JournalSnapshot]:
+        """Yields the snapshots of a cluster whose rows are all up to a time, newest first, without damaged ones.
 
-    def first_since(self, at_ms: int, start: int, end: int) -> int:
-        """Returns the first of the rows with start <= sequence < end from a time on; `end` if there is none.
-
-        Rows of several clusters may differ by what is published at once, so it is up to some seconds of rows wrong.
+        The rows after each of them are kept.
         """
-        query = "SELECT observed_at_ms FROM observations WHERE sequence = ?"
+        query = (
+            "SELECT sequence FROM snapshots WHERE cluster = ? AND observed_at_ms <= ? "
+            "AND sequence >= (SELECT first - 1 FROM journal) ORDER BY sequence DESC"
+        )
         with self._reading() as connection:
-            while start < end:
-                middle = (start + end) // 2
-                found = connection.execute(query, (middle,)).fetchone()
-                if found is not None and found[0] >= at_ms:
-                    end = middle
-                else:
-                    start = middle + 1
-        return start
-
-    def read_only(self, sequences: Sequence[int]) -> Iterator[Observation]:
-        """Yields the rows with these sequences, which are ascending."""
-        for first in range(0, len(sequences), _ROWS_AT_ONCE):
-            wanted = sequences[first : first + _ROWS_AT_ONCE]
-            if wanted[-1] - wanted[0] == len(wanted) - 1:
-                yield from self.read(wanted[0], wanted[-1] + 1)
-                continue
-            query = f"SELECT {COLUMNS} FROM observations WHERE sequence IN ({', '.join('?' * len(wanted))}) ORDER BY 1"
+            found = connection.execute(query, (cluster, _LATEST_MS if until_ms is None else until_ms)).fetchall()
+        query = "SELECT observed_at_ms, state, crc FROM snapshots WHERE cluster = ? AND sequence = ?"
+        for (sequence,) in found:
             with self._reading() as connection:
-                found = list(map(observation, connection.execute(query, wanted)))
-            missing = {*wanted}.difference(row.sequence for row in found)
-            if missing:
-                # It raises the reason.
-                list(self.read(min(missing), min(missing) + 1))
-            yield from found
+                row = connection.execute(query, (cluster, sequence)).fetchone()
+            # The writer may have deleted it meanwhile.
+            if row is not None and zlib.crc32(row[1]) == row[2]:
+                yield JournalSnapshot(cluster=cluster, sequence=sequence, observed_at_ms=row[0], state=row[1])
 
     def wait_beyond(self, sequence: int, timeout_s: float) -> int:
         """Waits until a row at or above `sequence` is published, or until the timeout.
@@ -248,11 +224,24 @@ class JournalReader:
             raise JournalError(
                 f"Row {sequence} of the journal {self.directory} was committed, but it ends at {published}."
             )
+        with self._unsynced() as connection:
+            connection.execute("UPDATE journal SET committed = ? WHERE committed < ?", (sequence, sequence))
+
+    def keep_snapshots(self, snapshots: Iterable[JournalSnapshot]) -> None:
+        """Stores snapshots, all or none. Not synced: after a power failure they may be missing."""
+        rows = [(one.cluster, one.sequence, one.observed_at_ms, one.state, zlib.crc32(one.state)) for one in snapshots]
+        with self._unsynced() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.executemany("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?)", rows)
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def _unsynced(self) -> Iterator[sqlite3.Connection]:
         with opened(self._path, read_only=False) as connection:
             # The gatherer alone pays for what is synced, and moves pages from the log to the file.
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA wal_autocheckpoint = 0")
-            connection.execute("UPDATE journal SET committed = ? WHERE committed < ?", (sequence, sequence))
+            yield connection
 
     @property
     def _path(self) -> Path:

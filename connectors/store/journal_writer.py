@@ -255,6 +255,8 @@ class JournalWriter:
             if kept_from > first:
                 database.execute("DELETE FROM observations WHERE sequence < ?", (kept_from,))
                 database.execute("UPDATE journal SET first = ?", (kept_from,))
+                # The rows after the others are not all kept.
+                database.execute("DELETE FROM snapshots WHERE sequence < ?", (kept_from - 1,))
             for cluster, size in released.items():
                 self._released(cluster, size)
             self._save_progress(database)

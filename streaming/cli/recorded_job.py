@@ -18,10 +18,11 @@ from streaming.cli.output import print_progress
 from streaming.replay.cluster_settings import ClusterSettings
 
 if TYPE_CHECKING:
-    from connectors.observations.observation import Observation
+    from connectors.observations.point_in_time import PointInTime
     from connectors.store.database import Database
+    from rules.alert import Alert
     from streaming.config import Config
-    from streaming.status.recording import Recording, SettingsOf
+    from streaming.status.recording import Recording, ReplayedJournal, SettingsOf
 
 
 class RecordedJob:
@@ -66,19 +67,29 @@ class RecordedJob:
         ids = {one.name: one.cluster_id for one in config.watched}
         return TopicRecording(config.relay.recorded_topics(ids), print_progress)
 
-    def rows(self) -> "Iterator[Observation]":
-        """Yields the rows of the time and, before them, what a state of that time needs.
+    def replayed(
+        self, settings_of: "SettingsOf", evaluates_from_ms: Millis | None, upto: "PointInTime | None" = None
+    ) -> "Iterator[tuple[ReplayedJournal, Sequence[Alert]]]":
+        """Replays the rows of the time and, before them, what a state of that time needs.
 
         Raises:
             UsageError: they cannot be read.
             JournalError: the journal is damaged.
         """
         from streaming.report.back_test import EVALUATE_BEFORE_MS, log_dir_rows
+        from streaming.status.recording import replayed, replayed_recording
 
         if self._opts.log_dir is not None:
-            return log_dir_rows(self._opts.log_dir)
-        since_ms = None if self.from_ms is None else Millis(self.from_ms - EVALUATE_BEFORE_MS)
-        return self.recording().rows(since_ms=since_ms, until_ms=self.to_ms)
+            rows = log_dir_rows(self._opts.log_dir)
+            return replayed(rows, settings_of, upto=upto, evaluates_from_ms=evaluates_from_ms)
+        return replayed_recording(
+            self.recording(),
+            settings_of,
+            from_ms=None if self.from_ms is None else Millis(self.from_ms - EVALUATE_BEFORE_MS),
+            to_ms=self.to_ms,
+            upto=upto,
+            evaluates_from_ms=evaluates_from_ms,
+        )
 
     def database(self) -> "Database":
         """Returns the database with the alerts, which may be missing: the configured server, or the checkpoint's."""

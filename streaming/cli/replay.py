@@ -44,12 +44,14 @@ def replay(
 
       kraftwatch replay --config kraftwatch.yaml --from 2026-11-20T08:00:00Z
     """
-    from streaming.report.back_test import back_test, compare_alerts
+    from connectors.observations.point_in_time import AtTime
+    from streaming.report.back_test import back_test, compare_alerts, evaluation_start
 
     job = RecordedJob(opts, only)
 
     def alerts(configured: RecordedJob) -> "Iterator[Alert]":
-        return back_test(job.rows(), configured.monitored_settings, from_ms=job.from_ms, to_ms=job.to_ms)
+        upto = None if job.to_ms is None else AtTime(at_ms=job.to_ms)
+        return back_test(job.replayed(configured.monitored_settings, evaluation_start(job.from_ms), upto), job.from_ms)
 
     now = alerts(job)
     if compare is None:
@@ -102,7 +104,6 @@ def timeline(
     from streaming.replay.cluster_settings import ClusterSettings
     from streaming.report.back_test import evaluation_start
     from streaming.status.event_history import timeline_entries
-    from streaming.status.recording import replayed
 
     job, wanted = RecordedJob(opts, only), patterns(only)
     from_ms = job.from_ms
@@ -115,8 +116,7 @@ def timeline(
         return (settings_of(name) or ClusterSettings(name=name)) if selected(name, wanted) else None
 
     evaluates_from_ms = evaluation_start(from_ms) if ledger is None else None
-    read = replayed(((row, None) for row in job.rows()), shown, evaluates_from_ms=evaluates_from_ms)
-    replays = {one.machine.cluster: one for one, _ in read}
+    replays = {one.machine.cluster: one for one, _ in job.replayed(shown, evaluates_from_ms)}
     newest_ms = max((one.machine.now_ms for one in replays.values()), default=None)
     if from_ms is not None and newest_ms is not None and newest_ms < from_ms:
         # Nothing would be printed, as if nothing had happened.

@@ -11,6 +11,7 @@ from connectors.store.acknowledgements import AcknowledgementStore
 from connectors.store.audit_results import AuditResults
 from connectors.store.collection import ServiceSilenceStore, SilenceStore, quarantine_of
 from connectors.store.database import Database
+from connectors.store.journal_reader import JournalReader
 from connectors.store.lease import JobReport, Lease
 from streaming.config import Config
 from streaming.config.reload import refuse_fixed
@@ -89,6 +90,7 @@ class Job:
             # A reload may have replaced the gatherer process.
             request_polls=lambda requests: self.monitoring.gatherer.request_polls(requests),
             on_batch=self._note_batch,
+            keep_snapshots=JournalReader(checkpoint.journal).keep_snapshots,
             wait=stop.wait,
         )
         if isinstance(self.role, ActiveRole):

@@ -179,7 +179,8 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         # The early evaluation may be recording an alert.
         with notifying.paused():
             initial = initial_states(settings, ledger.history(), ledger.firing(), now_ms=wall_ms())
-        query.start(Step(settings, initial=initial, spark_folder=self.checkpoint.pages, shared=self._shared))
+        pages, gathers = self.checkpoint.pages, self.gathers
+        query.start(Step(settings, initial=initial, spark_folder=pages, shared=self._shared, snapshots=gathers))
 
     def _started_gatherer(self) -> GathererProcess | RelayedInput:
         if not self.gathers:

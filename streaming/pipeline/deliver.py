@@ -4,21 +4,24 @@ Idempotent by what the rows say, never by batch id: a new checkpoint starts agai
 before still runs its plan, because Spark fails a batch whose stateful plan did not run.
 """
 
+import base64
 import json
 import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
 from pyspark.sql import DataFrame, Row
 
-from connectors.errors import UnavailableStoreError
+from connectors.errors import JournalError, UnavailableStoreError
 from connectors.store.alert_codec import FIRING
 from connectors.store.collection import Collection
+from connectors.store.journal_reader import JournalSnapshot
 from connectors.wall_clock import wall_ms
+from rules.formatting import plural
 from rules.model.identifiers import Millis
 from streaming.metrics.batch_stats import DeliveredBatch
 from streaming.pipeline.notifying import Notifying
@@ -47,15 +50,17 @@ class Deliver:
         store: StatusStore,
         request_polls: Callable[[Mapping[str, PollTimes]], None],
         on_batch: Callable[[DeliveredBatch], None] = lambda _: None,
+        keep_snapshots: Callable[[Sequence[JournalSnapshot]], None] = lambda _: None,
         wait: Callable[[float], bool] | None = None,
     ) -> None:
         """Delivers nothing yet.
 
-        `request_polls` takes what the evaluations of a batch need next, by cluster. `wait` waits some seconds and
-        returns whether the job stops.
+        `request_polls` takes what the evaluations of a batch need next, by cluster. `keep_snapshots` stores states in
+        the journal. `wait` waits some seconds and returns whether the job stops.
         """
         self._notifying, self._quarantine = notifying, quarantine
         self.store, self._request_polls, self._on_batch = store, request_polls, on_batch
+        self._keep_snapshots = keep_snapshots
         self._wait = wait or threading.Event().wait
         self.last_batch_at: float | None = None
         """When the newest micro-batch was delivered (monotonic seconds): /healthz reads it."""
@@ -96,6 +101,7 @@ class Deliver:
         # Not before: in this batch the job may have begun to notify.
         if bad and self._notifying.notifies:
             self._put_in_quarantine(bad)
+        self._store_snapshots([journal_snapshot(row) for row in rows if row.kind == OutputKind.SNAPSHOT])
         self.last_batch_at = time.monotonic()
         took_s = self.last_batch_at - began
         self._on_batch(
@@ -108,6 +114,14 @@ class Deliver:
                 waiting=waiting,
             )
         )
+
+    def _store_snapshots(self, snapshots: Sequence[JournalSnapshot]) -> None:
+        """Stores them, or logs why not: without a snapshot, a past state takes longer."""
+        try:
+            if snapshots:
+                self._keep_snapshots(snapshots)
+        except JournalError as problem:
+            log.warning("the snapshots of %s are lost: %s", plural(len(snapshots), "cluster"), problem)
 
     def _put_in_quarantine(self, bad: Mapping[str, Any]) -> None:
         """Repeats the write until the server of the store answers: no batch is committed before."""
@@ -123,6 +137,13 @@ class Deliver:
                     raise
             else:
                 return
+
+
+def journal_snapshot(row: Row) -> JournalSnapshot:
+    """Returns the snapshot of a row of this kind."""
+    sequence, at_ms = row.name.split()
+    state = base64.b64decode(row.body)
+    return JournalSnapshot(cluster=row.cluster, sequence=int(sequence), observed_at_ms=int(at_ms), state=state)
 
 
 @contextmanager

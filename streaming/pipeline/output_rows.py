@@ -18,6 +18,7 @@ from pydantic import TypeAdapter
 from connectors.observations.observation import Observation, unpacked
 from streaming.pipeline.schema import OUTPUT
 from streaming.replay.cluster_monitor import RefusedRow, WaitingRows
+from streaming.replay.machine_state import MachineState
 
 TOPIC = "topic "
 """How the key begins that stands for the cluster of refused messages: `topic NAME partition N`. No cluster's name has a
@@ -41,6 +42,9 @@ class OutputKind(StrEnum):
     expires, or null; and until when no condition begins or ends because time passes."""
     WAITING = "waiting"
     """body = WaitingRows as JSON: rows of the cluster wait in its state, or none does any more."""
+    SNAPSHOT = "snapshot"
+    """name = the sequence of the newest row in the state and the latest time of its rows; body = the state for the
+    journal (`streaming.replay.state_codec.snapshot_of`) in base 64."""
     STATUS = "status"
     """body = the cluster's status as JSON (`streaming.status.cluster_status`)."""
 
@@ -82,6 +86,11 @@ def quarantined_state(cluster: str, blob: bytes, reason: str) -> OutputRow:
         "state": base64.b64encode(blob).decode() if len(blob) <= QUARANTINED_STATE_MAX else None,
     }
     return OutputKind.QUARANTINE, cluster, f"state-{zlib.crc32(blob):08x}", json.dumps(body)
+
+
+def snapshot_row(cluster: str, machine: MachineState, state: bytes) -> OutputRow:
+    """Returns the row of a snapshot of a machine."""
+    return OutputKind.SNAPSHOT, cluster, f"{machine.sequence} {machine.now_ms}", base64.b64encode(state).decode()
 
 
 def observations(frames: Iterable[pd.DataFrame]) -> Mapping[str, Sequence[Observation]]:

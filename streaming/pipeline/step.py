@@ -12,6 +12,7 @@ are lost, is replaced by a new one (`UnusableStateError`); about one of another 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, NamedTuple, TypeAlias, TypeVar
 
@@ -36,6 +37,7 @@ from streaming.pipeline.output_rows import (
     quarantined_rows,
     quarantined_state,
     refused_messages,
+    snapshot_row,
 )
 from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.python_worker import begin_task
@@ -44,7 +46,7 @@ from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import READS, RENDERS, failure_reason
 from streaming.replay.decoded_row import DecodedRow, decoded_row
-from streaming.replay.state_codec import DamagedStateError, readable_conditions, stored_references
+from streaming.replay.state_codec import DamagedStateError, readable_conditions, snapshot_of, stored_references
 from streaming.status.build_status import job_cluster_status
 from streaming.status.cluster_status import to_bytes
 
@@ -55,6 +57,9 @@ MOST_STATUS_MS = 5_000
 STATUS_MS_PER_CLUSTER = 20
 REPEATED_MS = 30_000
 """How often at least it is said what fires, while something does."""
+SNAPSHOT_MS = 600_000
+"""How often a state goes into the journal: the rows of this time are replayed in some tenths of a second. One of more
+than 600 kB goes there more rarely, once in a second for each kB: its snapshots must not displace the rows."""
 _T = TypeVar("_T")
 _Render: TypeAlias = Callable[[str, ClusterMonitor], Iterable[OutputRow]]
 
@@ -85,6 +90,7 @@ class Step:
         initial: Mapping[str, bytes] | None = None,
         spark_folder: Path | None = None,
         shared: Path | None = None,
+        snapshots: bool = False,
     ) -> None:
         """Makes the function, with the settings of each cluster by name.
 
@@ -92,11 +98,13 @@ class Step:
             initial: the states of clusters that have none (`early_alerts`); others begin without observations.
             spark_folder: Spark's checkpoint, for the pages of large states; None: they are in the states.
             shared: the file that executors on other machines must find; None: all is on one machine.
+            snapshots: yields states for the journal.
         """
         self._clusters = _with_shared_thresholds(clusters)
         self._initial = initial or {}
         self._spark_folder = spark_folder
         self._shared = shared
+        self._snapshots = snapshots
         self._status_ms = min(max(STATUS_MS, STATUS_MS_PER_CLUSTER * len(clusters)), MOST_STATUS_MS)
         # Spark unpickles the step for each task.
         self._task_began = False
@@ -144,7 +152,7 @@ class Step:
             monitor, damage = _restored(settings, blob, rows[0], pages, self._initial.get(cluster))
             if damage is not None:
                 output.append(damage)
-        waited = bool(monitor.waiting)
+        waited, before_ms = bool(monitor.waiting), monitor.machine.now_ms
         changed, found = self._apply_within_budget(monitor, rows, status_ms)
         output += found
         renders: list[_Render] = [_evaluated]
@@ -154,6 +162,8 @@ class Step:
         if due:
             renders.append(_status)
             status_ms = now_ms
+        if self._snapshots and _crossed(before_ms, now_ms, SNAPSHOT_MS):
+            renders.append(partial(_snapshot, before_ms=before_ms, pages=pages))
         rendered, before, failure = _fires(cluster, monitor, before, changed, with_texts=due)
         for render in renders:
             part, reason = _contained(render, cluster, monitor)
@@ -316,6 +326,19 @@ def _has_election(row: DecodedRow) -> bool:
 
 def _firing(cluster: str, now: Firing) -> Iterator[OutputRow]:
     yield OutputKind.FIRING, cluster, "", FIRING.dump_json(now).decode()
+
+
+def _crossed(before_ms: Millis, now_ms: Millis, every_ms: int) -> bool:
+    return before_ms // every_ms != now_ms // every_ms
+
+
+def _snapshot(
+    cluster: str, monitor: ClusterMonitor, *, before_ms: Millis, pages: PageFiles | None
+) -> Iterator[OutputRow]:
+    assert monitor.stored is not None, "it was stored after the rows"
+    state = snapshot_of(cluster, monitor.stored, pages)
+    if _crossed(before_ms, monitor.machine.now_ms, max(SNAPSHOT_MS, len(state))):
+        yield snapshot_row(cluster, monitor.machine, state)
 
 
 def _status(cluster: str, monitor: ClusterMonitor) -> Iterator[OutputRow]:

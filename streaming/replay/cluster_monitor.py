@@ -319,7 +319,6 @@ class ClusterMonitor:
         for skips, evaluates in ((True, True), (False, False), (True, False)):
             self._restore()
             try:
-                self._leave_out(row)
                 if skips:
                     self.machine.skip(sequence=sequence, observed_at_ms=at_ms, reason=reason)
                 else:
@@ -357,15 +356,10 @@ class ClusterMonitor:
     def _observe(self, rows: Iterable[DecodedRow]) -> tuple[Alert, ...]:
         alerts: list[Alert] = []
         for row in rows:
-            self._leave_out(row)
             if self.machine.apply(row.events, sequence=row.sequence, observed_at_ms=row.observed_at_ms):
                 self._refused += (_part(row, *refused) for refused in self.machine.refused)
                 alerts += self._advance(quiet=row.quiet)
         return tuple(alerts)
-
-    def _leave_out(self, row: DecodedRow) -> None:
-        if row.left_out is not None and not self.machine.has_applied(row.sequence):
-            self.machine.leave_out(row.left_out)
 
     def _evaluates_now(self) -> bool:
         return self._evaluates_from_ms is not None and self.machine.now_ms >= self._evaluates_from_ms

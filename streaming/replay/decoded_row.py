@@ -12,25 +12,8 @@ from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from connectors.observations.log_event import Undecodable
 from connectors.observations.observation import Observation, ObservationKind, Urgency, from_json
 from connectors.observations.partition_run import DecodedEvents, DecodedItem, PartitionRun
-from rules.model.identifiers import START, Millis, Offset
+from rules.model.identifiers import Millis, Offset
 from streaming.replay.contract_violations import failure_reason
-
-
-class LeftOut(NamedTuple):
-    """Rows of a cluster that only repeat what was observed before them."""
-
-    until_ms: Millis = START
-    """The time of the newest one."""
-    polled_ms: Millis = START
-    """The time of the newest poll among them."""
-    probed_ms: Millis = START
-    """The time of the newest probe among them."""
-    viewed_ms: Millis = START
-    """The time of the newest leader view among them."""
-    fetched_ms: Millis = START
-    """The time of the newest one of the log among them."""
-    offsets: tuple[Offset, Offset] | None = None
-    """The first and the last offset of the log in them, which is all NoOp records."""
 
 
 class DecodedRow(NamedTuple):
@@ -39,8 +22,6 @@ class DecodedRow(NamedTuple):
     sequence: int
     observed_at_ms: Millis
     events: Iterable[DecodedItem]
-    left_out: LeftOut | None = None
-    """What is not applied of the rows before it; None: all are."""
     quiet: bool = False
     """Whether it shows nothing new but that time passes (`Urgency.QUIET`)."""
 

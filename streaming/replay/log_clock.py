@@ -75,10 +75,6 @@ class LogClock:
             else:
                 yield item
 
-    def repeated(self, until_ms: Millis) -> None:
-        """Takes the log as read to its end until a time."""
-        self.read_at_ms = max(self.read_at_ms, until_ms)
-
     def latest_ms(self, observed_at_ms: Millis) -> Millis:
         """Returns the latest time that a record can have which is observed at this time, by the gatherer's clock."""
         return Millis(observed_at_ms if self.fresh_ms is None else self.fresh_ms + observed_at_ms - self.fresh_at_ms)

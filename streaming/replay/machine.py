@@ -51,7 +51,6 @@ from rules.model.replica import Poll
 from streaming.replay import state_codec
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import APPLIES, PASSED_OVER, SKIPPED
-from streaming.replay.decoded_row import LeftOut
 from streaming.replay.image import keep_alive_since, keep_features_since, keep_zk_migration, removals
 from streaming.replay.log import Control, Log, Record
 from streaming.replay.log_clock import LogClock
@@ -155,16 +154,6 @@ class Machine(MachineState):
         """Counts an observation as applied that cannot be applied: only time advances, and the violation is kept."""
         self._begin(max(sequence, self.sequence), observed_at_ms)
         self.record_failure(APPLIES, reason)
-
-    def leave_out(self, rows: LeftOut) -> None:
-        """Takes what is observed as observed again, unchanged, by rows that are left out."""
-        self._quorum = None
-        self.now_ms = max(self.now_ms, rows.until_ms)
-        self.probe_state.repeated(rows.probed_ms, rows.viewed_ms)
-        self.poll_history.repeated(rows.polled_ms)
-        self.log_clock.repeated(rows.fetched_ms)
-        if rows.offsets is not None and 0 < rows.offsets[0] <= self.log.position + 1:
-            self.log.end_observation(last_offset=Offset(rows.offsets[1]))
 
     def begin_again(self, since_ms: Millis) -> None:
         """Takes what was observed before this time as history: nothing was, from then until now."""

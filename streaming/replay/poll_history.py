@@ -105,11 +105,6 @@ class PollHistory:
             if now_ms - replicas[key].history.last_seen_at_ms <= kept_ms[key]
         )
 
-    def repeated(self, until_ms: Millis) -> None:
-        """Takes the newest poll as answered again, the last time at this time."""
-        if self.newest is not None and self.newest.observed_at_ms < until_ms:
-            self.newest = replace(self.newest, observed_at_ms=until_ms)
-
     def resumed(self, poll: Poll, now_ms: Millis) -> Iterable[NodeId]:
         """Yields the voters that fetched in this poll, which is not added yet, and had not for PAUSE_MS before."""
         known = {one.history.key: one.history for one in self.replicas}

@@ -27,8 +27,6 @@ GAPS = frozenset({Reason.INTERRUPTED, Reason.CLOCK_STEPPED})
 """What is no observation, but the report that there was none before."""
 REFUSES_MS = Millis(30_000)
 """How old a probe may be that shows that an endpoint refuses connections."""
-_REPEATED_MS = Millis(15_000)
-"""Within this time, all endpoints are probed and all leader views polled."""
 RETURNS_MS = Millis(86_400_000)
 """How long it is kept when an endpoint accepted connections again."""
 RETURNS = 32
@@ -36,7 +34,6 @@ RETURNS = 32
 _LASTING = {Reason.METADATA_LOST: " lost", Reason.LOG_DAMAGED: " damaged"}
 """How the names of the failures end that no later success ends."""
 _T = TypeVar("_T")
-_Observed = TypeVar("_Observed", Probe, LeaderView)
 _GAP = "gap"
 """The name of the failure that reports it."""
 
@@ -86,11 +83,6 @@ class ProbeState:
         if any(now_ms - view.observed_at_ms > PROBE_MS for view in self.leader_views.values()):
             views = self.leader_views.items()
             self.leader_views = {name: view for name, view in views if now_ms - view.observed_at_ms <= PROBE_MS}
-
-    def repeated(self, probed_ms: Millis, viewed_ms: Millis) -> None:
-        """Takes the probes and leader views as repeated, the last time at these times."""
-        self.probes = {name: _at_least(each, probed_ms) for name, each in self.probes.items()}
-        self.leader_views = {name: _at_least(each, viewed_ms) for name, each in self.leader_views.items()}
 
     def gap_ended(self, event: FailedObservation, now_ms: Millis) -> bool:
         """Applies the report of a gap; returns False if nothing succeeded since the one before.
@@ -184,11 +176,6 @@ class ProbeState:
     def _end_failures(self, source: ObservationSource, endpoint: str) -> None:
         for name in (endpoint, ""):
             self.failures.pop(_name(source, name), None)
-
-
-def _at_least(observed: _Observed, at_ms: Millis) -> _Observed:
-    """Returns an observation as repeated at a time; one of that time is not older, as others were repeated since."""
-    return replace(observed, observed_at_ms=at_ms) if at_ms - observed.observed_at_ms > _REPEATED_MS else observed
 
 
 def _former_reason(previous: Probe | None, event: Probe) -> Reason | None:

@@ -35,6 +35,7 @@ from streaming.replay.stored_topics import (
     part_content,
     parts_of,
     table_references,
+    with_pages,
 )
 from streaming.replay.stored_values import IMAGE_VALUES, StoredValues
 
@@ -145,6 +146,18 @@ def stored_references(cluster: str, blob: bytes) -> frozenset[bytes]:
     """
     _, waiting, machine = _stored_parts(cluster, blob)
     return frozenset(chain.from_iterable(map(table_references, [waiting, *_sections(cluster, machine)[1:]])))
+
+
+def snapshot_of(cluster: str, blob: bytes, pages: PageStore | None) -> bytes:
+    """Returns a stored monitor with its pages in it, and without its conditions and the rows that wait.
+
+    Raises:
+        MissingPageError: one of the pages is missing or damaged.
+    """
+    _, _, machine = _stored_parts(cluster, blob)
+    hot, *tables = _sections(cluster, machine)
+    whole = _joined(hot, *(with_pages(table, pages) for table in tables))
+    return monitor_to_bytes(MonitorParts(tracked=TrackedConditions(), waiting=b"", machine=whole))
 
 
 def to_bytes(state: MachineState, pages: PageStore | None, values: StoredValues) -> bytes:

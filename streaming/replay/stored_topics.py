@@ -266,6 +266,13 @@ def part_content(part: bytes, store: PageStore | None) -> bytes:
     return store.get(content)
 
 
+def with_pages(stored: bytes, store: PageStore | None) -> bytes:
+    """Returns a stored table, which may be empty, with all pages in it; raises MissingPageError."""
+    if not stored.startswith(TABLE_MAGIC):
+        return stored
+    return TABLE_MAGIC + b"".join(packed_part(part_content(part, store), None) for part in parts_of(stored))
+
+
 def _encoded(page: dict[TopicId, Topic]) -> bytes:
     directories: dict[Numbers, int] = {}
     topics = [

@@ -22,28 +22,22 @@ from rules.finding import Plain
 from rules.formatting import iso, ms_text, plural
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_monitor import ALWAYS
-from streaming.status.recording import SettingsOf, replayed
+from streaming.status.recording import ReplayedJournal
 
 EVALUATE_BEFORE_MS = Millis(600_000)
 """Evaluation begins this long before the first time of interest, so that alerts that fired already are found."""
 
 
 def back_test(
-    rows: Iterable[Observation],
-    settings_of: SettingsOf,
-    *,
-    from_ms: Millis | None = None,
-    to_ms: Millis | None = None,
+    read: Iterable[tuple[ReplayedJournal, Sequence[Alert]]], from_ms: Millis | None = None
 ) -> Iterator[Alert]:
     """Yields the alerts in the order in which the job would send them; those of a topic, partition by partition.
 
     Args:
-        rows: recorded observations of any clusters, those of each one in order.
+        read: as `replayed` yields it.
         from_ms: only alerts from this time on; None: from the beginning.
-        to_ms: only rows up to this time; None: all.
     """
-    wanted = ((row, None) for row in rows if to_ms is None or row.observed_at_ms <= to_ms)
-    for _, found in replayed(wanted, settings_of, evaluates_from_ms=evaluation_start(from_ms)):
+    for _, found in read:
         yield from (alert for alert in found if from_ms is None or alert.observed_at_ms >= from_ms)
 
 

@@ -59,6 +59,13 @@ class EventHistory:
             self._recovering = machine.visible_image.recovering
             self._compare_recoveries(machine.now_ms)
 
+    def add_all(self, other: "EventHistory") -> None:
+        """Adds the elections, voter changes, starts, interruptions and unclean elections of another history."""
+        for kind, kept in other._kept.items():
+            known = self._kept[kind]
+            self._kept[kind] = known | kept if other.sequence > self.sequence else kept | known
+        self.sequence = max(self.sequence, other.sequence)
+
     def added_to(self, quorum: Quorum) -> Quorum:
         """Returns the quorum with the whole history instead of the last hour's."""
         kept: dict[str, Any] = {kind: tuple(each.values()) for kind, each in self._kept.items()}

@@ -1,17 +1,15 @@
 """Recordings: observations by time, in the journal of a job or by relays in a topic; replayed without Spark or a lock.
 
-Look-back, timeline, report, back-test and audit read them; what they need is the same in both. For the recorded state
-of a cluster all records of the log are applied, and what polls and probes of its last day have shown
-(`row_selection`). The replay itself forgets older ones, except what a host name resolved to before it stopped
-resolving. A journal drops rows after a week by default, so it may begin in the middle of the log: then `missing` says
-so. A damaged journal is a `JournalError`.
+Look-back, timeline, report, back-test and audit read them; what they need is the same in both. A past state is what all
+rows have shown. A journal has snapshots of the job's states: the newest one and the rows since are read. Without one it
+may begin in the middle of the log, as it drops rows after a week by default: then `missing` says so. A relay writes
+each log from its start every hour. A damaged journal is a `JournalError`.
 """
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -20,22 +18,21 @@ from connectors.gather.node_directory import KnownEndpoints, stored_endpoints
 from connectors.observations.observation import Observation
 from connectors.observations.point_in_time import AtOffset, PointInTime
 from connectors.store.bundle_file import unpacked_bundle
-from connectors.store.journal_reader import JournalReader
+from connectors.store.journal_reader import JournalReader, JournalSnapshot, RowFilter
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert
 from rules.evaluate import BLIND, evaluate
 from rules.finding import Thresholds
-from rules.formatting import ms_text, utc_text
+from rules.formatting import LATEST_MS, ms_text, utc_text
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.decoded_row import LeftOut, decoded_row
+from streaming.replay.decoded_row import decoded_row
 from streaming.replay.machine import Machine
 from streaming.status.as_of import events_upto, held_at, require_within, wanted_position
 from streaming.status.cluster_status import ClusterState
 from streaming.status.event_history import EventHistory
 from streaming.status.from_log_dir import LogDirContents
-from streaming.status.row_selection import LOG_KINDS, observed_since_ms, selected_rows
 
 if TYPE_CHECKING:
     from connectors.relay.topic_recording import TopicRecording
@@ -43,6 +40,8 @@ if TYPE_CHECKING:
 Recording: TypeAlias = "JournalRecording | TopicRecording"
 """Rows of one or several clusters: both have the same methods."""
 _SAY_EVERY_S = 2.0
+_APART_MS = 60_000
+"""Rows of several clusters are in order of time but for some seconds."""
 
 SettingsOf = Callable[[str], ClusterSettings | None]
 """Returns the settings of a cluster by its name; None: that cluster is not replayed."""
@@ -78,29 +77,54 @@ class JournalRecording:
             until_ms: the rows may end with the first one after this time; here they do not.
         """
         first, end = self._first(since_ms), self.reader.published_end()
-        return self._reported(self.reader.read(first, end), end - first)
+        return self._reported(self.reader.read(first, end), first, end)
 
-    def rows_of_state(
-        self, end_ms: Millis | None, *, since_ms: Millis | None = None, all_since_ms: Millis | None = None
-    ) -> Iterator[tuple[Observation, LeftOut]]:
-        """Yields the rows that the state of each cluster at a time needs, and what was left out before each.
+    def begun(
+        self, settings_of: SettingsOf, from_ms: Millis, upto: PointInTime | None, evaluates_from_ms: Millis | None
+    ) -> Mapping[str, "ReplayedJournal"]:
+        """Returns the clusters by name, each with its newest snapshot up to a time that can be read.
 
-        Args:
-            end_ms: the rows of a cluster end with the first one after this time; None: with the newest one.
-            since_ms: the log from this time on is needed too.
-            all_since_ms: all rows from this time on are needed.
+        One without a snapshot begins without observations.
         """
-        end, is_newest = self.reader.published_end(), end_ms is None
-        end_ms = self.newest_ms() if end_ms is None else end_ms
-        first = self._first(min(one for one in (end_ms, since_ms, all_since_ms) if one is not None))
-        observed = self.reader.first_since(observed_since_ms(end_ms), first, end)
-        headers = chain(self.reader.headers(first, observed, LOG_KINDS), self.reader.headers(observed, end))
-        ends_ms = {name: Millis(own_ms) for name, own_ms in self.reader.newest_times().items()}
-        if not is_newest:
-            ends_ms = {name: min(own_ms, end_ms) for name, own_ms in ends_ms.items()}
-        selected = selected_rows(headers, ends_ms, all_since_ms)
-        rows = self._reported(self.reader.read_only([one.sequence for one in selected]), len(selected))
-        return zip(rows, (one.left_out for one in selected), strict=True)
+        first = self.reader.first_sequence()
+        oldest_ms = next((row.observed_at_ms for row in self.reader.read(first, self.reader.published_end())), 0)
+        found = {}
+        for name, newest_ms in sorted(self.reader.newest_times().items()):
+            # The rows of a cluster that is monitored no longer may be deleted.
+            settings = settings_of(name) if newest_ms >= oldest_ms - _APART_MS else None
+            if settings is not None:
+                one = found[name] = ReplayedJournal(settings, upto, evaluates_from_ms)
+                next(filter(one.begin_with, self.reader.snapshots(name, from_ms)), None)
+        return found
+
+    def rows_of(
+        self, begun: Mapping[str, "ReplayedJournal"], from_ms: Millis, to_ms: Millis | None
+    ) -> Iterator[Observation]:
+        """Yields the rows that follow what is begun, of these clusters; for one without a snapshot, those of `rows`.
+
+        They end after `to_ms`, when each cluster that has a later row has ended.
+        """
+        late = Millis(LATEST_MS) if to_ms is None else Millis(to_ms + _APART_MS)
+        newest = self.reader.newest_times()
+        awaited = [one for name, one in begun.items() if to_ms is not None and newest[name] > to_ms]
+        starts = sorted(
+            (one.machine.sequence + 1 if one.newest_ms else self._first(from_ms), name) for name, one in begun.items()
+        )
+        ends = [*(start for start, _ in starts[1:]), self.reader.published_end()]
+
+        def rows() -> Iterator[Observation]:
+            for number, ((start, _), end) in enumerate(zip(starts, ends, strict=False)):
+                names = frozenset(name for _, name in starts[: number + 1])
+                for row in self.reader.select(start, end, RowFilter(clusters=names)):
+                    if row.observed_at_ms > late and all(one.ended for one in awaited):
+                        return
+                    yield row
+
+        return self._reported(rows(), starts[0][0], ends[-1]) if starts else iter(())
+
+    def state_from_ms(self, at_ms: Millis | None) -> Millis:
+        """Returns from when on rows are needed for the state at a time; None: for the newest one."""
+        return Millis(LATEST_MS) if at_ms is None else at_ms
 
     def newest_rows(self, count: int) -> Iterator[Observation]:
         """Yields so many rows, or all if there are fewer: the newest ones, oldest first."""
@@ -114,15 +138,15 @@ class JournalRecording:
         self._restarted_at = None
         return True
 
-    def _reported(self, rows: Iterable[Observation], count: int) -> Iterator[Observation]:
-        """Yields the rows, of which there are so many, and prints the progress."""
+    def _reported(self, rows: Iterable[Observation], first: int, end: int) -> Iterator[Observation]:
+        """Yields the rows, which are between these, and prints the progress."""
         began = said_at = time.monotonic()
-        for done, row in enumerate(rows):
+        for row in rows:
             if (now := time.monotonic()) - said_at > _SAY_EVERY_S:
-                said_at = now
-                left = ms_text(Millis(round(1000 * (now - began) * (count - done) / max(1, done))))
+                said_at, done = now, row.sequence - first
+                left = ms_text(Millis(round(1000 * (now - began) * (end - row.sequence) / max(1, done))))
                 self._say(
-                    f"reading the journal: {100 * done // count} % of {count} rows, up to "
+                    f"reading the journal: {100 * done // (end - first)} % of {end - first} rows, up to "
                     f"{utc_text(row.observed_at_ms)}; {left} left"
                 )
             yield row
@@ -165,7 +189,9 @@ def journal_span(journal: JournalReader) -> tuple[Millis, Millis] | None:
 class ReplayedJournal:
     """One cluster's rows of a recording, replayed up to a point in time."""
 
-    def __init__(self, settings: ClusterSettings, upto: PointInTime | None, evaluates_from_ms: Millis | None) -> None:
+    def __init__(
+        self, settings: ClusterSettings, upto: PointInTime | None = None, evaluates_from_ms: Millis | None = None
+    ) -> None:
         self.monitor = ClusterMonitor(settings, evaluates_from_ms=evaluates_from_ms)
         self.history = EventHistory()
         """What the rows brought about."""
@@ -173,18 +199,32 @@ class ReplayedJournal:
         """observed_at of the newest row that was applied; 0 if there is none."""
         self.noted_endpoints: KnownEndpoints | None = None
         """The endpoints that the job's gatherer has noted: its rows may no longer hold them."""
-        self._upto = upto
-        self._ended = False
-        self._held: tuple[int, int] | None = None
+        self._upto, self._evaluates_from_ms = upto, evaluates_from_ms
+        self.ended = False
+        """Whether the next rows are later than the point in time."""
+        self.held: tuple[int, int] | None = None
         """The first and last offset or time of the rows, also of those after the point in time."""
 
     @classmethod
     def restored(cls, blob: bytes, settings: ClusterSettings, newest_ms: Millis) -> "ReplayedJournal":
         """Returns what was replayed up to a row of this time and stored; errors as of `ClusterMonitor.restored`."""
-        found = cls(settings, None, None)
-        found.monitor = ClusterMonitor.restored(blob, settings, evaluates_from_ms=None)
-        found.newest_ms = newest_ms
+        found = cls(settings)
+        found._restore(blob, newest_ms)
         return found
+
+    def begin_with(self, snapshot: JournalSnapshot) -> bool:
+        """Begins with a snapshot; returns False if it is of another version of kraftwatch or of another cluster."""
+        try:
+            self._restore(snapshot.state, Millis(snapshot.observed_at_ms))
+        except UsageError:
+            return False
+        return True
+
+    def _restore(self, blob: bytes, newest_ms: Millis) -> None:
+        settings, evaluates_from_ms = self.monitor.settings, self._evaluates_from_ms
+        self.monitor = ClusterMonitor.restored(blob, settings, evaluates_from_ms=evaluates_from_ms)
+        self.newest_ms, self.held = newest_ms, (newest_ms, newest_ms)
+        self.history.add(self.machine)
 
     @property
     def machine(self) -> Machine:
@@ -204,29 +244,29 @@ class ReplayedJournal:
             quorum=() if quorum.poll is None else tuple(sorted(quorum.poll.voter_keys)),
         )
 
-    def apply(self, row: Observation, left_out: LeftOut | None = None) -> tuple[Alert, ...]:
+    def apply(self, row: Observation) -> tuple[Alert, ...]:
         """Applies a row, unless it is later than the point in time, and returns the alerts after it.
 
-        A row that raises is skipped, as in the job. `left_out`: what is not applied of the rows before it.
+        A row that raises is skipped, as in the job.
         """
         if self._upto is not None and (held := held_at(row, self._upto)):
-            ends = (*held, *(self._held or ()))
-            self._held = (min(ends), max(ends))
-            self._ended = self._ended or held[0] > wanted_position(self._upto)
-        if self._ended:
+            ends = (*held, *(self.held or ()))
+            self.held = (min(ends), max(ends))
+            self.ended = self.ended or held[0] > wanted_position(self._upto)
+        if self.ended:
             return ()
         self.newest_ms = Millis(row.observed_at_ms)
         decode = None if self._upto is None else partial(events_upto, upto=self._upto)
-        alerts = self.monitor.apply((decoded_row(row, decode)._replace(left_out=left_out),)).alerts
+        alerts = self.monitor.apply((decoded_row(row, decode),)).alerts
         self.history.add(self.machine, alerts)
-        self._ended = isinstance(self._upto, AtOffset) and self.machine.log.position >= self._upto.offset
+        self.ended = isinstance(self._upto, AtOffset) and self.machine.log.position >= self._upto.offset
         return alerts
 
     def finish(self, source: str) -> None:
         """Skips rows after which the state cannot be stored, as in the job; a UsageError if the time is not held."""
         self.monitor.apply((), store=True)
         if self._upto is not None:
-            require_within(self._upto, self._held, source)
+            require_within(self._upto, self.held, source)
         if isinstance(self._upto, AtOffset) and self.machine.log.position != self._upto.offset:
             raise UsageError(f"--at {self._upto.offset}: {source} does not hold this offset: a snapshot covers it")
 
@@ -242,26 +282,54 @@ class ReplayedJournal:
 
 
 def replayed(
-    rows: Iterable[tuple[Observation, LeftOut | None]],
+    rows: Iterable[Observation],
     settings_of: SettingsOf,
     *,
+    begun: Mapping[str, ReplayedJournal] | None = None,
     upto: PointInTime | None = None,
     evaluates_from_ms: Millis | None,
 ) -> Iterator[tuple[ReplayedJournal, tuple[Alert, ...]]]:
     """Applies each row up to a point in time, and yields its cluster with the alerts after the row.
 
     Args:
-        rows: with what was left out before each.
+        rows: those of each cluster in order.
+        settings_of: of the clusters that are not begun.
+        begun: the clusters whose first rows are applied already, by name.
         evaluates_from_ms: the rules are evaluated after each row from this time on, as the job does; None: never.
     """
-    clusters: dict[str, ReplayedJournal | None] = {}
-    for row, left_out in rows:
+    clusters: dict[str, ReplayedJournal | None] = {**(begun or {})}
+    for row in rows:
         if row.cluster not in clusters:
             settings = settings_of(row.cluster)
             clusters[row.cluster] = None if settings is None else ReplayedJournal(settings, upto, evaluates_from_ms)
         one = clusters[row.cluster]
         if one is not None:
-            yield one, one.apply(row, left_out)
+            yield one, one.apply(row)
+
+
+def replayed_recording(
+    recording: Recording,
+    settings_of: SettingsOf,
+    *,
+    from_ms: Millis | None,
+    to_ms: Millis | None = None,
+    upto: PointInTime | None = None,
+    evaluates_from_ms: Millis | None,
+) -> Iterator[tuple[ReplayedJournal, tuple[Alert, ...]]]:
+    """Replays a recording as `replayed`, and yields first, without an alert, each cluster that begins with a snapshot.
+
+    Args:
+        from_ms: a snapshot is of this time or older; None: all rows are applied.
+        to_ms: the rows may end with the first one after this time.
+    """
+    begun: Mapping[str, ReplayedJournal] = {}
+    if from_ms is None or not isinstance(recording, JournalRecording):
+        rows = recording.rows(since_ms=from_ms, until_ms=to_ms)
+    else:
+        begun = recording.begun(settings_of, from_ms, upto, evaluates_from_ms)
+        rows = recording.rows_of(begun, from_ms, to_ms)
+    yield from ((one, ()) for one in begun.values() if one.newest_ms)
+    yield from replayed(rows, settings_of, begun=begun, upto=upto, evaluates_from_ms=evaluates_from_ms)
 
 
 def replay_recording(
@@ -272,7 +340,7 @@ def replay_recording(
     since_ms: Millis | None = None,
     evaluates_from_ms: Millis | None = None,
 ) -> Mapping[str, ReplayedJournal]:
-    """Returns the clusters that have rows and settings, by name, in the order of their first row.
+    """Returns the clusters that have rows and settings, by name.
 
     Args:
         upto: the state as of that point in time: of an offset when it was read, of a time with all rows up to it.
@@ -282,15 +350,15 @@ def replay_recording(
     Raises:
         UsageError: the recording cannot be read, or does not hold that point in time.
     """
-    if isinstance(upto, AtOffset):
-        rows: Iterable[tuple[Observation, LeftOut | None]] = ((row, None) for row in recording.rows())
-    else:
-        end_ms = None if upto is None else upto.at_ms
-        rows = recording.rows_of_state(end_ms, since_ms=since_ms, all_since_ms=evaluates_from_ms)
-    found = {
-        one.machine.cluster: one
-        for one, _ in replayed(rows, settings_of, upto=upto, evaluates_from_ms=evaluates_from_ms)
-    }
+    from_ms = to_ms = None
+    if not isinstance(upto, AtOffset):
+        to_ms = None if upto is None else upto.at_ms
+        state_ms = recording.state_from_ms(to_ms)
+        from_ms = min(one for one in (state_ms, since_ms, evaluates_from_ms) if one is not None)
+    read = replayed_recording(
+        recording, settings_of, from_ms=from_ms, to_ms=to_ms, upto=upto, evaluates_from_ms=evaluates_from_ms
+    )
+    found = {one.machine.cluster: one for one, _ in read}
     if isinstance(upto, AtOffset) and len(found) > 1:
         raise UsageError(
             f"--at {upto.offset}: an offset belongs to one cluster, and {recording.place} holds {len(found)}: "

@@ -10,10 +10,11 @@ import pytest
 from connectors.delivery.delivery_report import DeliveryReport
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
+from streaming.replay.cluster_monitor import ALWAYS
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.report.back_test import back_test
 from streaming.status.past_replay import PastReplay
-from streaming.status.recording import open_journal
+from streaming.status.recording import open_journal, replayed
 from streaming.web.past_states import PastStates
 from tests.browser.chromium import DESKTOP, PHONE, Browser, chromium
 from tests.browser.page_fixture import PageFixture
@@ -126,7 +127,8 @@ def test_timeline_shows_a_past_state_and_returns_to_live(browser: Browser, tmp_p
         fixture.now_ms = NOW_MS
         now = PastReplay(journal, cluster).state_at(Millis(NOW_MS)).shown.status
         fixture.store.put_status(now, at_ms=Millis(NOW_MS))
-        alerts = list(back_test(open_journal(journal).rows(), lambda _: cluster))
+        read = replayed(open_journal(journal).rows(), lambda _: cluster, evaluates_from_ms=ALWAYS)
+        alerts = list(back_test(read))
         fixture.store.put_delivery(DeliveryReport(recorded=1, sinks={}), lambda: alerts, at_ms=Millis(NOW_MS))
         browser.open(fixture.url("/clusters/a?span=15m"))
         assert "no metadata change is possible" in browser.text()

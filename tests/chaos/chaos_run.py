@@ -235,7 +235,7 @@ class ChaosRun:
     def _check_agreement(self, config: Path) -> None:
         """Checks that no two outputs contradicted each other, by a replay of the recorded observations."""
         recorded, count = RecordedJob(RecordedOptions(config=config)), AgreementCount(every=AGREE_EVERY)
-        rows = (row for row in recorded.rows() if row.cluster == CLUSTER)
+        rows = (row for row in recorded.recording().rows() if row.cluster == CLUSTER)
         self.problems += count.check_rows(rows, recorded.settings(CLUSTER))
         self.say(count.report)
 

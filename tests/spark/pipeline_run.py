@@ -77,10 +77,16 @@ class PipelineRun:
         # After a shorter deadline a busy machine would send an alert again: the sink would get it twice.
         sinks = [JsonlSink(self.folder / "alerts.jsonl"), *more]
         notifying = Notifying(ledger, sinks, store=self.store, deadline_s=120, patience_s=patience_s)
-        deliver = Deliver(notifying, quarantine_of(database), store=self.store, request_polls=self._note_requests)
+        deliver = Deliver(
+            notifying,
+            quarantine_of(database),
+            store=self.store,
+            request_polls=self._note_requests,
+            keep_snapshots=JournalReader(self.checkpoint.journal).keep_snapshots,
+        )
         self.query = Query(self.spark, self.checkpoint, deliver)
         initial = initial_states(self.settings, ledger.history(), ledger.firing(), now_ms=Millis(self.now_ms))
-        self.query.start(Step(self.settings, initial=initial, spark_folder=self.checkpoint.pages))
+        self.query.start(Step(self.settings, initial=initial, spark_folder=self.checkpoint.pages, snapshots=True))
 
     def _note_requests(self, requests: Mapping[str, PollTimes]) -> None:
         self.requested_polls += [(cluster, due_ms) for cluster, (due_ms, _) in requests.items() if due_ms is not None]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from connectors.store.journal_reader import JournalReader
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import TopicId
 from streaming.job.spark_state import read_states, set_state_aside
@@ -15,6 +16,7 @@ from streaming.pipeline.query import StateError
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.state_codec import stored_references
 from streaming.replay.stored_topics import Topic
+from streaming.status.recording import open_journal, replay_recording
 from tests.spark.pipeline_run import PipelineRun, settings_of
 from tests.spark.read_pieces import read_piece
 
@@ -51,9 +53,13 @@ def test_a_state_with_pages_survives_a_restart_and_the_loss_of_a_page(spark: Spa
     whole = stored(run)
     assert sum(len(topic.partitions) for topic in whole.values()) == PARTITIONS
     assert stored_references("prod", read_states(spark, run.checkpoint.location)["prod"])
+    assert [*JournalReader(run.checkpoint.journal).snapshots("prod")]
 
     for path in page_files(run):
         path.unlink()
+    # The snapshots in the journal have their pages.
+    recorded = replay_recording(open_journal(run.checkpoint.journal), settings_of)["prod"]
+    assert recorded.machine.log.partitions.topics == whole
     run = PipelineRun(spark, tmp_path)
     # The worker keeps a state that it has decoded, until its settings change.
     run.settings = {"prod": replace(settings_of("prod"), thresholds=thresholds_for({"no-leader.hold": 6}))}

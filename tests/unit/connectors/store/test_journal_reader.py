@@ -17,7 +17,7 @@ from connectors.store import sqlite_file
 from connectors.store.journal_file import VERSION, journal_damage, journal_file
 from connectors.store.journal_reader import JournalReader, RowFilter
 from connectors.store.journal_writer import JournalWriter
-from tests.unit.connectors.store.journal_rows import poll, records
+from tests.unit.connectors.store.journal_rows import poll
 
 WANTED: dict[str, Any] = {
     "clusters": st.none() | st.just(frozenset(["alpha"])) | st.just(frozenset(["a", "b"])),
@@ -216,31 +216,3 @@ def test_waiting_ends_when_a_row_is_published_or_at_the_timeout(tmp_path: Path) 
         writer.publish()
         waiting.join(30)
         assert ends == [2]
-
-
-def test_headers_and_single_rows_are_those_of_the_rows(tmp_path: Path) -> None:
-    rows = [records(base=number, last=number, at_ms=1_000 * number) for number in range(6)]
-    with JournalWriter(tmp_path) as writer:
-        writer.append(rows)
-        writer.publish()
-    reader = JournalReader(tmp_path)
-
-    assert [one.sequence for one in reader.headers(2, 6)] == [2, 3, 4, 5]
-    assert [(one.base_offset, one.kind, one.observed_at_ms) for one in reader.headers(5, 6, ["records"])] == [
-        (5, "records", 5_000)
-    ]
-    assert [*reader.headers(0, 6, ["quorum"])] == []
-    assert [one.base_offset for one in reader.read_only([1, 2, 5])] == [1, 2, 5]
-    assert [reader.first_since(at_ms, 0, 6) for at_ms in (0, 2_500, 3_000, 9_000)] == [0, 3, 3, 6]
-    assert reader.newest_times() == {rows[0].cluster: 5_000}
-
-
-def test_single_row_that_is_no_longer_there_is_refused(tmp_path: Path) -> None:
-    with JournalWriter(tmp_path) as writer:
-        writer.append([records(base=number, last=number) for number in range(6)])
-        writer.publish()
-    with closing(sqlite3.connect(journal_file(tmp_path))) as database, database:
-        database.execute("DELETE FROM observations WHERE sequence = 3")
-
-    with pytest.raises(JournalError, match="row 3 is missing"):
-        list(JournalReader(tmp_path).read_only([1, 3, 5]))

@@ -9,6 +9,8 @@ from connectors.delivery.ledger import Ledger
 from connectors.errors import StoreError
 from connectors.sinks.jsonl import JsonlSink
 from connectors.store.collection import quarantine_of
+from connectors.store.journal_reader import JournalReader
+from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from rules.firing import Firing
 from streaming.metrics.batch_stats import DeliveredBatch
@@ -67,3 +69,22 @@ def test_a_quarantine_that_cannot_be_written_ends_the_batch(deliver: Deliver, tm
     (tmp_path / "kraftwatch.db").mkdir()
     with pytest.raises(StoreError, match=r"kraftwatch\.db cannot be used"):
         deliver(batch(refused("prod")), 0)
+
+
+def test_snapshots_that_the_journal_cannot_store_end_no_batch(
+    deliver: Deliver, delivered: list[DeliveredBatch], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    deliver._keep_snapshots = JournalReader(tmp_path / "journal").keep_snapshots
+    row = (OutputKind.SNAPSHOT, "prod", "7 1800000000000", "c3RhdGU=")
+    with caplog.at_level(logging.WARNING):
+        deliver(batch(row), 0)
+
+    (logged,) = caplog.messages
+    assert logged.startswith("the snapshots of 1 cluster are lost: ")
+    assert logged.endswith("cannot be used: unable to open database file; fix the cause and try again")
+    assert len(delivered) == 1
+
+    with JournalWriter(tmp_path / "journal"):
+        deliver(batch(row), 1)
+    (kept,) = JournalReader(tmp_path / "journal").snapshots("prod")
+    assert (kept.sequence, kept.observed_at_ms, kept.state) == (7, 1_800_000_000_000, b"state")

@@ -33,7 +33,7 @@ class ObservedHistory:
 def observed(folder: Path) -> ObservedHistory:
     found = ObservedHistory()
     for one, _ in replayed(
-        ((row, None) for row in open_journal(folder).rows()),
+        open_journal(folder).rows(),
         lambda name: ClusterSettings(name=name),
         evaluates_from_ms=None,
     ):

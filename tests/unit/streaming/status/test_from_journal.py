@@ -63,17 +63,6 @@ def test_every_cluster_that_has_settings_is_replayed_to_its_newest_row(tmp_path:
     assert found["a"].newest_ms == AT + 1_000
 
 
-def test_polls_older_than_a_day_are_skipped(tmp_path: Path) -> None:
-    days_ago = [observed(polled(epoch), AT - 3 * 86_400_000 + epoch) for epoch in (1, 2)]
-    gone = observed(polled(1), AT - 3 * 86_400_000, "gone")
-
-    found = replay_journal(journal(tmp_path / "journal", [*days_ago, gone, observed(polled(9), AT)]), settings_of)
-
-    assert list(found) == ["a"], "of the other cluster only old polls are left"
-    assert found["a"].machine.quorum().leader_epoch == 9
-    assert found["a"].machine.sequence == 3
-
-
 @pytest.mark.parametrize("epochs", [(7, 8), (7, 8, 9)])
 def test_a_row_that_cannot_be_applied_is_skipped_as_a_whole_and_reported(
     tmp_path: Path, epochs: tuple[int, ...], monkeypatch: pytest.MonkeyPatch

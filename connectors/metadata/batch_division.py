@@ -85,7 +85,7 @@ def _moved(chunk: bytes, start: int, end: int, by: int) -> bytes:
         _, at = varint(chunk, start + 1)
         delta, after = varint(chunk, at)
     except (IndexError, UndecodableError):
-        at = after = end
+        delta, at, after = 0, end, end
     if after >= end:
         return zigzag(end - start) + chunk[start:end]
     moved = chunk[start:at] + zigzag(delta - by) + chunk[after:end]

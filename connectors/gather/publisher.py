@@ -2,8 +2,8 @@
 
 A quiet row shows nothing new but that time passes. It waits in memory until the next row of its cluster that is not
 quiet, and only until the time up to which the newest evaluation has said that time alone changes nothing (`let_wait`):
-of a cluster without an evaluation since its newest change, every row is published within a second. The quiet rows of all
-clusters are published together, because a batch costs the same for one cluster as for some.
+of a cluster without an evaluation since its newest change, every row is published within a second. The quiet rows of
+all clusters are published together, because a batch costs the same for one cluster as for some.
 """
 
 from collections import Counter

@@ -79,7 +79,7 @@ lint: $(READY)
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/pytest --quiet $(wildcard tests/unit/test_*.py)
 
-bench: $(READY) ## measure every section of docs/performance.md, or ONLY=NAME,... (day: HOURS=, SPEED=, SOURCE=; object-store: CLUSTERS=, COPIES=, EXECUTORS=, LATENCY=, TRIGGER=, MANAGER=), print the figures (30 min)
+bench: $(READY) ## measure every section, or ONLY=NAME,... (day: HOURS=, SPEED=, SOURCE=; object-store: CLUSTERS=, COPIES=, EXECUTORS=, LATENCY=, TRIGGER=, MANAGER=), write the tables of docs/performance.md (30 min)
 	@ONLY=$(ONLY) HOURS=$(HOURS) SPEED=$(SPEED) SEED=$(SEED) SOURCE=$(SOURCE) LATENCY=$(LATENCY) TRIGGER=$(TRIGGER) MANAGER=$(MANAGER) CLUSTERS=$(CLUSTERS) COPIES=$(COPIES) EXECUTORS=$(EXECUTORS) $(BIN)/python -m tests.bench
 
 evaluate: $(READY) build/spark.jsa ## inject faults into a real quorum (ONLY=WORD,...), count notifications, write docs/comparison.md (15 min)

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from connectors.errors import UndecodableError
-from connectors.metadata.batch_writer import signed_varint
 from connectors.metadata.batches import FRAME, HEADER, RecordBatch, scan, write_crc
 from connectors.metadata.record_framing import varint
+from connectors.metadata.record_layouts import zigzag
 
 PIECE_BYTES: Final = 256 * 1024
 """Most bytes of a piece, unless one record is larger or a batch is damaged."""
@@ -60,36 +60,36 @@ def _parts(chunk: bytes, batch: RecordBatch) -> Iterator[tuple[bytes, int, int |
     """Yields the batches that a batch is divided into. Bytes that are no record are in the last one."""
     first = delta = 0
     position, body = batch.body, bytearray()
-    while delta < batch.record_count and (end := _record_end(chunk, position, batch)) is not None:
+    while delta < batch.record_count and (span := _record(chunk, position, batch)) is not None:
+        content, end = span
         if body and (len(body) + end - position > PIECE_BYTES or delta - first >= PIECE_RECORDS):
             yield _part(batch, first, delta - first, body)
             first, body = delta, bytearray()
-        body += _moved(chunk, position, end, first)
+        body += _moved(chunk, content, end, first) if first else chunk[position:end]
         position, delta = end, delta + 1
     yield _part(batch, first, batch.record_count - first, body + chunk[position : batch.end])
 
 
-def _record_end(chunk: bytes, position: int, batch: RecordBatch) -> int | None:
-    """Returns where a record ends; None if it does not end within its batch."""
+def _record(chunk: bytes, position: int, batch: RecordBatch) -> tuple[int, int] | None:
+    """Returns where a record begins, after its length, and ends; None if it does not end within its batch."""
     try:
         length, content = varint(chunk, position)
     except (IndexError, UndecodableError):
         return None
-    return content + length if length >= 0 and content + length <= batch.end else None
+    return (content, content + length) if length >= 0 and content + length <= batch.end else None
 
 
 def _moved(chunk: bytes, start: int, end: int, by: int) -> bytes:
-    """Returns a record whose offset delta is smaller; one without such a number stays as it is."""
-    _, content = varint(chunk, start)
+    """Returns a record, with its length, whose offset delta is smaller; one without such a number stays as it is."""
     try:
-        _, at = varint(chunk, content + 1)
+        _, at = varint(chunk, start + 1)
         delta, after = varint(chunk, at)
     except (IndexError, UndecodableError):
-        return chunk[start:end]
-    if not by or after > end:
-        return chunk[start:end]
-    moved = chunk[content:at] + signed_varint(delta - by) + chunk[after:end]
-    return signed_varint(len(moved)) + moved
+        delta, at, after = 0, end, end
+    if after >= end:
+        return zigzag(end - start) + chunk[start:end]
+    moved = chunk[start:at] + zigzag(delta - by) + chunk[after:end]
+    return zigzag(len(moved)) + moved
 
 
 def _part(batch: RecordBatch, first: int, count: int, body: bytearray) -> tuple[bytes, int, int | None]:

@@ -11,6 +11,8 @@ from connectors.freed_memory import keep_freed_memory
 
 _TRAVERSED_EVERY: Final = 200
 """Tasks of one worker after which the excluded objects are traversed once: cyclic garbage among them is freed then."""
+_YOUNG_OBJECTS: Final = 50_000
+"""A large snapshot becomes millions of objects that live to the end: they are rarely looked through for garbage."""
 _tasks = 0
 
 
@@ -28,6 +30,7 @@ def begin_task(shared: Path | None = None) -> None:
     _tasks += 1
     if _tasks == 1:
         keep_freed_memory()
+        gc.set_threshold(_YOUNG_OBJECTS, 20, 50)
         gc.collect()
     if _tasks % _TRAVERSED_EVERY == 0:
         gc.unfreeze()

@@ -271,8 +271,10 @@ class Partitions:
 
     def _count_with(self, topic_id: TopicId, topic: Topic, before: int, now: int, at: RecordPosition) -> None:
         """Counts the partitions of a topic whose min.insync.replicas has changed."""
-        directories = self.directories
+        directories, most = self.directories, max(before, now)
         for number, held in topic.partitions.items() if before != now else ():
+            if _is_served(held, most):
+                continue
             was, is_ = missing(held, before, directories), missing(held, now, directories)
             if was != is_:
                 self._under_min_isr.changed((topic_id, number), topic.name, (was, held), (is_, held), at)

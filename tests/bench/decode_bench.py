@@ -68,24 +68,26 @@ def _measured(java: Sequence[str], file: Path) -> dict[str, dict[str, Any]]:
         _IMAGE: [*java, "ImageReplay", str(file)],
         "kraftwatch status --log-dir": [*kraftwatch, "status", "--log-dir", str(file.parent.parent)],
     }
-    costs = [{what: _command(command) for what, command in work.items()} for _ in range(RUNS)]
+    costs = [{what: cost_of(command) for what, command in work.items()} for _ in range(RUNS)]
     kind = "snapshot" if file.suffix == ".checkpoint" else "log"
     peers = {what: _IMAGE if "--" in what else _DUMP_LOG for what in work if what.startswith("kraftwatch")}
-    return {f"{kind} of {records / 1e6:.2f} M records: {what}": _row(costs, what, peer) for what, peer in peers.items()}
+    return {
+        f"{kind} of {records / 1e6:.2f} M records: `{what}`": _row(costs, what, peer) for what, peer in peers.items()
+    }
 
 
 def _row(costs: Sequence[Mapping[str, Cost]], what: str, peer: str) -> dict[str, Any]:
     return {
-        "cpu_s": round(median(run[what].cpu_s for run in costs), 2),
+        "CPU s": round(median(run[what].cpu_s for run in costs), 2),
         "peer": peer,
-        "peer_cpu_s": round(median(run[peer].cpu_s for run in costs), 2),
+        "peer, CPU s": round(median(run[peer].cpu_s for run in costs), 2),
         "ratio": round(median(run[what].cpu_s / run[peer].cpu_s for run in costs), 3),
-        "memory_mb": round(max(run[what].memory_mb for run in costs)),
-        "peer_memory_mb": round(max(run[peer].memory_mb for run in costs)),
+        "MB": round(max(run[what].memory_mb for run in costs)),
+        "peer, MB": round(max(run[peer].memory_mb for run in costs)),
     }
 
 
-def _command(arguments: Sequence[str]) -> Cost:
+def cost_of(arguments: Sequence[str]) -> Cost:
     """Runs a command to its end, its output discarded."""
     peak = 0.0
     with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from streaming.demo.job_process import JobProcess
-from tests.bench.job_cost import JobCost, newest_batch, processes_of
+from tests.bench.job_cost import JobCost, cpu_s, newest_batch, processes_of
 from tests.eventually import eventually
 from tests.job.job_state import cluster_status
 from tests.kafka.large_quorum import LargeQuorum
@@ -43,6 +43,7 @@ def measure(folder: Path, partitions: int) -> dict[str, Any]:
         began = time.time()
         with MemorySamples(job) as memory, job:
             verdict = await_verdict(job, quorum)
+            start_cpu_s = cpu_by_role(job)
             with quorum.changing(CHANGES_PER_S) as changes:
                 time.sleep(_WARM_UP_S)
                 peak_mb, cost, first, done = memory.largest_mb, JobCost(job), newest_batch(job), changes.done
@@ -54,11 +55,21 @@ def measure(folder: Path, partitions: int) -> dict[str, Any]:
             return {
                 "partitions": quorum.counts.partitions,
                 "start_to_verdict_s": round(verdict - began, 1),
+                "start_to_verdict_cpu_s": start_cpu_s,
                 "peak_memory_mb": round(peak_mb),
                 "changes_per_s": round(done / MEASURED_S, 1),
                 "state_bytes_per_batch": median(written),
                 **measured,
             }
+
+
+def cpu_by_role(job: JobProcess) -> dict[str, float]:
+    """Returns the CPU seconds of a job since its start, by role of its processes, and of all."""
+    found: dict[str, float] = {}
+    for process, role in processes_of(job.pid).items():
+        with suppress(psutil.NoSuchProcess):
+            found[role] = found.get(role, 0.0) + cpu_s(process)
+    return {role: round(spent, 1) for role, spent in {**found, "all": sum(found.values())}.items()}
 
 
 def await_verdict(job: JobProcess, quorum: LargeQuorum) -> float:

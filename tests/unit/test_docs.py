@@ -12,6 +12,7 @@ from connectors.sinks.sink_config import MessageLinks
 from rules.evaluate import ALL_RULES
 from streaming.config import checked
 from tests import docs_site
+from tests.page_tables import DOCS, tables_of
 
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"\]\((?!https?:)(?P<path>[^)#\s]*)(?:#(?P<anchor>[^)\s]*))?\)")
@@ -95,3 +96,11 @@ def test_every_example_of_the_page_about_alerts_is_a_configuration(example: str)
 def slug(heading: str) -> str:
     """Returns the anchor of a heading as zensical and GitHub form it."""
     return re.sub(r"[\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower())
+
+
+def test_the_readme_says_what_the_idle_job_takes_by_the_table_of_the_bench() -> None:
+    rows = re.findall(r"^\| (.+?) \| (.+?) \|$", tables_of(DOCS / "performance.md")["idle"], re.MULTILINE)
+    measured = dict(rows)
+    cpu, memory_mb = (float(measured[name].replace(",", "")) for name in ("cpu percent", "memory mb"))
+
+    assert f"An idle job takes {cpu:.0f} % of a core and {memory_mb / 1000:.1f} GB." in (ROOT / "README.md").read_text()

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from connectors.store.durable_file import sync_path
+from streaming.pipeline import page_files
 from streaming.pipeline.page_files import SWEEP_BATCHES, PageFiles
 from streaming.replay.stored_topics import MissingPageError
 
@@ -37,6 +39,41 @@ def test_a_damaged_page_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(MissingPageError, match=f"{path} is damaged"):
         pages.get(reference)
+
+
+def test_the_pages_of_a_state_are_synced_once_before_it_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+
+    def sync(path: Path) -> None:
+        synced.append(path)
+        sync_path(path)
+
+    monkeypatch.setattr(page_files, "sync_path", sync)
+    pages, folder = PageFiles(tmp_path, "prod"), tmp_path / "pages" / "prod"
+    first, second, replaced = (pages.put(content) for content in (b"first", b"second", b"replaced"))
+    assert synced == []
+
+    pages.stored({first, second})
+    assert (*sorted(synced[:2]), *synced[2:]) == (*sorted(folder / one.hex() for one in (first, second)), folder)
+    synced.clear()
+
+    pages.put(b"first")
+    pages.stored({first})
+    assert synced == []
+
+    assert pages.put(b"replaced") == replaced
+    pages.stored({first, replaced})
+    assert synced == [folder / replaced.hex(), folder]
+
+
+def test_a_page_that_a_power_failure_has_emptied_is_written_again(tmp_path: Path) -> None:
+    reference = PageFiles(tmp_path, "prod").put(b"page")
+    (tmp_path / "pages" / "prod" / reference.hex()).write_bytes(b"")
+
+    assert PageFiles(tmp_path, "prod").put(b"page") == reference
+    assert files(tmp_path) == {b"page"}
 
 
 def test_a_page_is_deleted_once_no_state_of_many_batches_needs_it(tmp_path: Path) -> None:

@@ -134,14 +134,14 @@ def test_a_job_without_its_store_is_neither_active_nor_a_standby(monkeypatch: py
     ("ahead_ms", "mine_fails", "other_fails", "better"),
     [
         (0, False, False, False),
-        (10_000, False, False, False),
-        (10_001, False, False, True),
-        (10_001, False, True, False),
+        (20_000, False, False, False),
+        (20_001, False, False, True),
+        (20_001, False, True, False),
         (0, True, False, True),
         (0, True, True, False),
         (-9_999, True, False, True),
-        (-10_001, True, False, True),
-        (10_001, True, True, True),
+        (-20_001, True, False, True),
+        (20_001, True, True, True),
     ],
 )
 def test_which_of_two_jobs_is_better(ahead_ms: int, mine_fails: bool, other_fails: bool, better: bool) -> None:

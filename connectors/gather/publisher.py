@@ -1,11 +1,14 @@
-"""Appends rows to the journal; publishes urgent rows at once, others once a second, quiet ones every two seconds.
+"""Appends rows to the journal; publishes urgent rows at once, others within a second, quiet ones up to ten later.
 
-A quiet row shows nothing new but that time passes. It waits only until the time up to which the newest evaluation has
-said that time alone changes nothing (`let_wait`): without an evaluation every row is published within a second.
+A quiet row shows nothing new but that time passes. It waits in memory until the next row of its cluster that is not
+quiet, and only until the time up to which the newest evaluation has said that time alone changes nothing (`let_wait`):
+of a cluster without an evaluation since its newest change, every row is published within a second. The quiet rows of all
+clusters are published together, because a batch costs the same for one cluster as for some.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final, Protocol
 
 from connectors.errors import JournalError
@@ -14,8 +17,13 @@ from connectors.observations.observation import Observation, Urgency
 
 _MOST_BYTES: Final = 4 * 1024 * 1024
 """So much payload is published at once: until then, the rows are in the memory of the process."""
-_QUIET_S: Final = 2
-"""Seconds after which quiet rows are published."""
+_LONGEST_S: Final = 9
+"""After so many periodic publications quiet rows of all clusters are published: they are ten seconds old at most."""
+_TOGETHER_S: Final = 5
+"""After so many, those of all clusters are published with the first one whose time has come. An evaluation then looks
+further ahead for each that is due within this time (`streaming.replay.pace`), so all are due together from then on."""
+_ANSWERED_MS: Final = 2_000
+"""How long quiet rows wait for the evaluation of the quiet rows before them: no rule is evaluated sooner again."""
 
 
 class Appender(Protocol):
@@ -49,15 +57,18 @@ class Publisher:
         self._before_publish = before_publish
         self._publish_scheduled = False
         self._all_published = True
-        self._all_quiet = True
-        """Whether all rows that are not published yet may wait."""
+        """Whether there are no appended rows."""
+        self._waiting: dict[str, list[Observation]] = {}
+        """Quiet rows by cluster, which are not appended yet."""
         self._seconds = 0
-        """Since the newest publication."""
-        self._appended_bytes = 0
+        """Since quiet rows of all clusters were published."""
+        self._time_has_come: set[str] = set()
+        """Clusters of which a waiting row may show more than that time passes."""
+        self._bytes = 0
         """Payload that is not published yet."""
         self.failure: JournalError | None = None
         self.rows = 0
-        """Rows appended since the start."""
+        """Rows added since the start."""
         self.publications = 0
         self.failures: Counter[tuple[str, str, str]] = Counter()
         """Failed observations since the start, by cluster, source and reason."""
@@ -72,52 +83,83 @@ class Publisher:
         Returns False if there is such a row already: a job that is behind asks for a time that has passed.
         """
         if self._newest_ms.get(cluster, -1) > at_ms:
+            self._append_waiting([cluster])
             self._publish_soon()
             return False
         self._urgent_from_ms[cluster] = at_ms
         return True
 
     def let_wait(self, cluster: str, until_ms: int) -> None:
-        """Lets this cluster's quiet rows that are observed before `until_ms` wait for a second more."""
+        """Lets this cluster's quiet rows wait that are observed before `until_ms`, until a row shows a change."""
         self._quiet_until_ms[cluster] = until_ms
+        if any(row.observed_at_ms >= until_ms for row in self._waiting.get(cluster, ())[-1:]):
+            self._time_has_come.add(cluster)
 
     def add(self, row: Observation) -> None:
-        """Appends a row. An urgent row is published, with all earlier rows, before the loop sleeps."""
+        """Takes a row. An urgent row is published, with all earlier rows of its cluster, before the loop sleeps."""
         if self.failure is not None or self._loop.ending:
             return  # a failure during the shutdown is no observation of the cluster
-        self._attempt(lambda: self._journal.append([row]))
-        self._newest_ms[row.cluster] = row.observed_at_ms
+        cluster = row.cluster
+        self._newest_ms[cluster] = row.observed_at_ms
         self.rows += 1
-        self._all_published = False
+        self._bytes += len(row.payload)
         urgent = row.urgency is Urgency.URGENT
-        urgent_from_ms = self._urgent_from_ms.get(row.cluster)
+        urgent_from_ms = self._urgent_from_ms.get(cluster)
         if urgent_from_ms is not None and row.observed_at_ms >= urgent_from_ms:
-            del self._urgent_from_ms[row.cluster]
+            del self._urgent_from_ms[cluster]
             urgent = True
-        if row.urgency is not Urgency.QUIET or row.observed_at_ms >= self._quiet_until_ms.get(row.cluster, 0):
-            self._all_quiet = False
-        self._appended_bytes += len(row.payload)
-        if urgent or self._appended_bytes >= _MOST_BYTES:
+        self._waiting.setdefault(cluster, []).append(row)
+        if row.urgency is not Urgency.QUIET:
+            # What was evaluated before it says nothing of what follows it.
+            self._quiet_until_ms.pop(cluster, None)
+            self._append_waiting([cluster])
+        elif urgent:
+            self._append_waiting([cluster])
+        elif row.observed_at_ms >= self._quiet_until_ms.get(cluster, 0):
+            self._time_has_come.add(cluster)
+        if self._bytes >= _MOST_BYTES:
+            self._append_waiting([*self._waiting])
+            urgent = True
+        if urgent:
             self._publish_soon()
+
+    def _append_waiting(self, clusters: Iterable[str]) -> None:
+        for cluster in clusters:
+            rows = self._waiting.pop(cluster, [])
+            self._time_has_come.discard(cluster)
+            if rows:
+                if cluster in self._quiet_until_ms:
+                    answered_ms = rows[-1].observed_at_ms + _ANSWERED_MS
+                    self._quiet_until_ms[cluster] = max(self._quiet_until_ms[cluster], answered_ms)
+                self._all_published = False
+                self._attempt(partial(self._journal.append, rows))
 
     def _publish_soon(self) -> None:
         if not self._publish_scheduled:
             # Scheduled behind the other callbacks of this loop iteration, so that several rows need one sync.
             self._publish_scheduled = True
-            self._loop.call_soon(self.publish)
+            self._loop.call_soon(self._publish_appended)
 
     def publish_regularly(self) -> None:
-        """Publishes the appended rows unless they may wait; it is called once a second."""
+        """Publishes the rows that need not wait; it is called once a second."""
         self._seconds += 1
-        if not self._all_quiet or self._seconds >= _QUIET_S:
+        if self._seconds >= (_TOGETHER_S if self._time_has_come else _LONGEST_S):
             self.publish()
+        else:
+            self._append_waiting([*self._time_has_come])
+            self._publish_appended()
 
     def publish(self) -> None:
-        """Publishes the appended rows, if there are any."""
+        """Publishes all rows, if there are any."""
+        self._seconds = 0
+        self._append_waiting([*self._waiting])
+        self._publish_appended()
+
+    def _publish_appended(self) -> None:
         self._publish_scheduled = False
-        self._all_quiet, self._seconds = True, 0
         if not self._all_published and self.failure is None:
-            self._all_published, self._appended_bytes = True, 0
+            self._all_published = True
+            self._bytes = sum(len(row.payload) for rows in self._waiting.values() for row in rows)
             self.publications += 1
             self._before_publish()
             self._attempt(self._journal.publish)

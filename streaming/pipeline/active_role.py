@@ -21,8 +21,8 @@ from connectors.store.lease import LEASE_S, JobReport, Lease
 log = logging.getLogger(__name__)
 
 RENEW_S: Final = 2.0
-BEHIND_MS: Final = 10_000
-"""A job that is this far behind another one gives the lease up to it."""
+BEHIND_MS: Final = 20_000
+"""A job that is this far behind another one gives the lease up to it. Quiet rows wait for half of it."""
 SINKS_FAIL_S: Final = 10.0
 """How long a sink for people fails before another job tries."""
 _FAILED_S: Final = 30.0

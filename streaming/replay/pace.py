@@ -20,9 +20,9 @@ PACE_MS: Final = 2_000
 """How long quiet rows are not evaluated: by so much an alert without a hold is later than with every row evaluated."""
 _AHEAD_MS: Final = (9_000, 4_000)
 """How far ahead the rules are evaluated, the longest first: a poll is no longer current after ten seconds."""
-_RENEWED_MS: Final = 3_000
-"""How far ahead `quiet_until_ms` is at least, if possible: it is computed again only when it is nearer. So the clusters
-of a batch are due together next time, not one after the other."""
+_RENEWED_MS: Final = 5_000
+"""How far ahead `quiet_until_ms` is at least, if possible: it is computed again only when it is nearer. It is more than
+half of the longest one, so the clusters of a batch are due together next time, not one after the other."""
 
 
 def is_due(

@@ -4,6 +4,7 @@ The monitor gets what is published, at once, and its due times reach the gathere
 newest answer again.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -44,6 +45,8 @@ class PublishedRows:
         self._second_ms = Millis(0)
         self._sequence = 0
         self._written: Sequence[DecodedItem] = ()
+        self._events: dict[int, Sequence[DecodedItem]] = {}
+        """What the rows show that wait in the publisher, by identity."""
         self._appended: list[DecodedRow] = []
         self._soon: list[Callable[[], None]] = []
         self._poll_at_ms: Millis | None = None
@@ -52,7 +55,8 @@ class PublishedRows:
         self._publisher = Publisher(self, loop, on_failure=lambda: None)
         clock = RowClock(wall=lambda: self._now_ms, steady=lambda: self._now_ms)
         nodes = NodeDirectory(configured=(), cluster_id=CLUSTER)
-        self._writer = ObservationWriter(CLUSTER, self._publisher, nodes, clock=clock, steady=lambda: self._now_ms)
+        adds: Any = self
+        self._writer = ObservationWriter(CLUSTER, adds, nodes, clock=clock, steady=lambda: self._now_ms)
 
     def second(self, rows: Sequence[DecodedRow]) -> None:
         """Writes the rows of one second, and publishes what is to be published."""
@@ -74,10 +78,18 @@ class PublishedRows:
     def call_soon(self, callback: Callable[[], None]) -> None:
         self._soon.append(callback)
 
+    @property
+    def failures(self) -> Counter[tuple[str, str, str]]:
+        return self._publisher.failures
+
+    def add(self, row: Observation) -> None:
+        self._events[id(row)] = self._written if row.kind is ObservationKind.RECORDS else [from_json(row.payload)]
+        self._publisher.add(row)
+
     def append(self, observations: list[Observation]) -> None:
         for row in observations:
             self._sequence += 1
-            events = self._written if row.kind is ObservationKind.RECORDS else [from_json(row.payload)]
+            events = self._events.pop(id(row))
             quiet = row.urgency is Urgency.QUIET
             self._appended.append(DecodedRow(self._sequence, Millis(row.observed_at_ms), events, quiet=quiet))
 
@@ -125,8 +137,9 @@ class RelayedRows(PublishedRows):
         )
 
     def append(self, observations: list[Observation]) -> None:
+        first = self._sequence + 1
         super().append(observations)
-        self._relayed += [replace(row, sequence=self._sequence) for row in observations]
+        self._relayed += [replace(row, sequence=at) for at, row in enumerate(observations, first)]
 
     def publish(self) -> int:
         self._waiting, self._appended = [*self._waiting, *self._appended], []

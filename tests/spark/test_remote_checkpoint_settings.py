@@ -26,6 +26,11 @@ FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 ENDPOINT = "spark.hadoop.fs.s3a.endpoint"
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
+RETRIED_SOON = {
+    f"spark.hadoop.fs.s3a.{name}": value for name, value in {"retry.interval": "10ms", "attempts.maximum": "3"}.items()
+}
+"""A request that fails is repeated for three minutes by default."""
+
 WRITE_FILES = """
 import json, shutil, sys
 from concurrent.futures import ThreadPoolExecutor
@@ -88,7 +93,7 @@ def test_a_file_in_s3_is_written_once_and_an_upload_that_fails_is_an_error(tmp_p
         store = storage.settings[ENDPOINT].removeprefix("http://")
         counter = stack.enter_context(counting_requests(store))
         counter.answers_to_lose.add("checkpoint/lost")
-        settings = {**storage.settings, ENDPOINT: f"http://{counter.address}"}
+        settings = {**storage.settings, **RETRIED_SOON, ENDPOINT: f"http://{counter.address}"}
         arguments = [f"{storage.uri}/checkpoint", json.dumps(settings), str(tmp_path / "log")]
         ran = subprocess.run(
             [sys.executable, "-c", WRITE_FILES, *arguments, tmp_path / "s3" / "bucket"],

@@ -84,22 +84,83 @@ def seconds(publisher: Publisher, number: int) -> None:
         publisher.publish_regularly()
 
 
-def test_quiet_rows_wait_for_a_second_more_where_time_alone_changes_nothing(loop: EventLoop) -> None:
+def quiet(at_ms: int, cluster: str = "a") -> Observation:
+    return row(at_ms, cluster, Urgency.QUIET)
+
+
+def test_quiet_rows_wait_up_to_ten_seconds_where_time_alone_changes_nothing(loop: EventLoop) -> None:
     journal = RecordedJournal()
     publisher = Publisher(journal, loop, on_failure=lambda: None)
-    publisher.let_wait("a", 1_000)
+    publisher.let_wait("a", 100)
+    publisher.let_wait("b", 100)
 
-    publisher.add(row(1, urgency=Urgency.QUIET))
+    publisher.add(quiet(1))
+    seconds(publisher, 5)
+    publisher.add(quiet(2, "b"))
+    seconds(publisher, 3)
+    assert journal.rows == []
     seconds(publisher, 1)
-    assert journal.published == []
-    publisher.add(row(2, urgency=Urgency.QUIET))
-    seconds(publisher, 1)
-    assert journal.published == [2]
+    assert journal.rows == [1, 2]
+    assert journal.published == [2], "those of all clusters together"
 
-    publisher.add(row(999, urgency=Urgency.QUIET))
-    publisher.add(row(1_000, urgency=Urgency.QUIET))
+
+def test_quiet_rows_of_a_cluster_wait_while_those_of_another_are_published(loop: EventLoop) -> None:
+    journal = RecordedJournal()
+    publisher = Publisher(journal, loop, on_failure=lambda: None)
+    publisher.let_wait("a", 100)
+    publisher.let_wait("b", 100)
+
+    publisher.add(quiet(1))
+    publisher.add(quiet(2, "b"))
+    publisher.add(row(3, "b", Urgency.URGENT))
+    run_pending(loop)
+    assert journal.rows == [2, 3]
+    publisher.add(quiet(4, "b"))
     seconds(publisher, 1)
-    assert journal.published == [2, 4], "time may have changed something"
+    assert journal.rows == [2, 3, 4], "nothing was evaluated since the change"
+
+
+@pytest.mark.parametrize(("after_s", "published"), [(4, [2]), (5, [1, 2])], ids=["its own", "of all together"])
+def test_a_quiet_row_whose_time_has_come_waits_no_longer(loop: EventLoop, after_s: int, published: list[int]) -> None:
+    journal = RecordedJournal()
+    publisher = Publisher(journal, loop, on_failure=lambda: None)
+    publisher.let_wait("a", 100)
+    publisher.let_wait("b", 2)
+    publisher.add(quiet(1))
+    seconds(publisher, after_s - 1)
+
+    publisher.add(quiet(2, "b"))
+    seconds(publisher, 1)
+    assert journal.rows == published
+
+
+@pytest.mark.parametrize(("next_ms", "rows"), [(4_999, [3_000]), (5_000, [3_000, 5_000])])
+def test_quiet_rows_wait_for_the_evaluation_of_those_before_them(
+    loop: EventLoop, next_ms: int, rows: list[int]
+) -> None:
+    journal = RecordedJournal()
+    publisher = Publisher(journal, loop, on_failure=lambda: None)
+    publisher.let_wait("a", 3_000)
+    publisher.add(quiet(3_000))
+    seconds(publisher, 1)
+    assert journal.rows == [3_000]
+
+    publisher.add(quiet(next_ms))
+    seconds(publisher, 1)
+    assert journal.rows == rows
+
+
+def test_a_row_that_waits_longer_than_a_newer_evaluation_allows_is_published(loop: EventLoop) -> None:
+    journal = RecordedJournal()
+    publisher = Publisher(journal, loop, on_failure=lambda: None)
+    publisher.let_wait("a", 100)
+    publisher.add(quiet(50))
+    seconds(publisher, 1)
+    assert journal.rows == []
+
+    publisher.let_wait("a", 50)
+    seconds(publisher, 1)
+    assert journal.rows == [50]
 
 
 @pytest.mark.parametrize(("cluster", "urgency"), [("a", Urgency.REGULAR), ("b", Urgency.QUIET)])
@@ -109,10 +170,9 @@ def test_other_rows_are_published_within_a_second(loop: EventLoop, cluster: str,
     publisher = Publisher(journal, loop, on_failure=lambda: None)
     publisher.let_wait("a", 1_000)
 
-    publisher.add(row(1, urgency=Urgency.QUIET))
     publisher.add(row(2, cluster, urgency=urgency))
     seconds(publisher, 1)
-    assert journal.published == [2]
+    assert journal.published == [1]
 
 
 def test_much_payload_is_published_at_once(loop: EventLoop) -> None:

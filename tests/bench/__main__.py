@@ -29,6 +29,7 @@ SECTIONS = {
     "executors": "executors_bench",
     "object-store": "object_store_bench",
     "day": "day_bench",
+    "week": "week_bench",
 }
 """The module of each section: its function `figures` returns plain values."""
 

@@ -79,8 +79,8 @@ lint: $(READY)
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/pytest --quiet $(wildcard tests/unit/test_*.py)
 
-bench: $(READY) ## measure every section, or ONLY=NAME,... (day: HOURS=, SPEED=, SOURCE=; object-store: CLUSTERS=, COPIES=, EXECUTORS=, LATENCY=, TRIGGER=, MANAGER=), write the tables of docs/performance.md (30 min)
-	@ONLY=$(ONLY) HOURS=$(HOURS) SPEED=$(SPEED) SEED=$(SEED) SOURCE=$(SOURCE) LATENCY=$(LATENCY) TRIGGER=$(TRIGGER) MANAGER=$(MANAGER) CLUSTERS=$(CLUSTERS) COPIES=$(COPIES) EXECUTORS=$(EXECUTORS) $(BIN)/python -m tests.bench
+bench: $(READY) ## measure every section, or ONLY=NAME,... (day: HOURS=, SPEED=, SOURCE=; week: DAYS=; object-store: CLUSTERS=, COPIES=, EXECUTORS=, LATENCY=, TRIGGER=, MANAGER=), write the tables of docs/performance.md (an hour)
+	@ONLY=$(ONLY) HOURS=$(HOURS) SPEED=$(SPEED) SEED=$(SEED) SOURCE=$(SOURCE) DAYS=$(DAYS) LATENCY=$(LATENCY) TRIGGER=$(TRIGGER) MANAGER=$(MANAGER) CLUSTERS=$(CLUSTERS) COPIES=$(COPIES) EXECUTORS=$(EXECUTORS) $(BIN)/python -m tests.bench
 
 evaluate: $(READY) build/spark.jsa ## inject faults into a real quorum (ONLY=WORD,...), count notifications, write docs/comparison.md (15 min)
 	@KRAFTWATCH_WRITE_COMPARISON=1 $(BIN)/pytest tests/job/test_evaluated_faults.py -k "$(subst $(COMMA), or ,$(ONLY))"

@@ -34,6 +34,7 @@ from connectors.observations.log_event import (
     MinInSyncReplicasSet,
     PartitionChanged,
     PartitionSet,
+    ProducerIdsAllocated,
     TopicCreated,
     TopicRemoved,
     TransactionBegan,
@@ -120,6 +121,7 @@ def _broker_registered(at: RecordPosition, values: Values) -> Event:
         features=_features(values["features"]),
         log_dirs=_log_dirs(values),
         zookeeper_mode=values.get("is_migrating_zk_broker", False),
+        rack=values["rack"] or None,
     )
 
 
@@ -318,6 +320,9 @@ CONVERTERS: Final[Mapping[str, Converter]] = {
     "RegisterControllerRecord": _controller_registered,
     "UnregisterControllerRecord": lambda at, values: ControllerUnregistered(
         at=at, id=valid_node("controller id", values["controller_id"])
+    ),
+    "ProducerIdsRecord": lambda at, values: ProducerIdsAllocated(
+        at=at, broker=valid_node("broker id", values["broker_id"])
     ),
     "ZkMigrationStateRecord": _zk_migration,
     CONFIG_RECORD: _config_set,

@@ -173,6 +173,14 @@ class MinInSyncReplicasSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerIdsAllocated:
+    """ProducerIdsRecord (KIP-730): a broker has asked for a block of 1,000 producer ids."""
+
+    at: RecordPosition
+    broker: NodeId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ZkMigrationChanged:
     """ZkMigrationStateRecord (KIP-866)."""
 
@@ -265,6 +273,7 @@ LogEvent: TypeAlias = (
     | PartitionChanged
     | ElrCleared
     | MinInSyncReplicasSet
+    | ProducerIdsAllocated
     | ZkMigrationChanged
     | TransactionBegan
     | TransactionEnded
@@ -291,6 +300,7 @@ LOG_EVENT_TYPES: Final[Mapping[type, str]] = {
     PartitionChanged: "partition-changed",
     ElrCleared: "elr-cleared",
     MinInSyncReplicasSet: "min-in-sync-replicas-set",
+    ProducerIdsAllocated: "producer-ids-allocated",
     ZkMigrationChanged: "zk-migration-changed",
     TransactionBegan: "transaction-began",
     TransactionEnded: "transaction-ended",

@@ -18,7 +18,8 @@ def lost_lead_text(quorum: Quorum, node: NodeId, started_ms: Iterable[Millis]) -
     """
     elections = quorum.history.elections
     known = [at_ms for at_ms in started_ms if elections and at_ms >= elections[0].timestamp_ms]
-    lost = [one for at_ms in known if (one := _lost_before(elections, node, at_ms)) is not None]
+    spans = zip((Millis(0), *known), known, strict=False)
+    lost = [one for since_ms, at_ms in spans if (one := _lost_between(elections, node, since_ms, at_ms)) is not None]
     if len(lost) < max(2, len(known)):
         return ""
     if all(node in one.granting_voter_ids for one in lost):
@@ -26,8 +27,8 @@ def lost_lead_text(quorum: Quorum, node: NodeId, started_ms: Iterable[Millis]) -
     return " Each time it had led until just before: it ends while it leads, or when it loses the lead."
 
 
-def _lost_before(elections: Iterable[Election], node: NodeId, at_ms: Millis) -> Election | None:
-    """Returns the last election shortly before this time, if another controller won it against this one."""
-    before = [one for one in elections if at_ms - _STARTED_MS <= one.timestamp_ms <= at_ms]
+def _lost_between(elections: Iterable[Election], node: NodeId, since_ms: Millis, at_ms: Millis) -> Election | None:
+    """Returns the last election since the start before, shortly before this one, if another controller won it."""
+    before = [one for one in elections if max(since_ms, at_ms - _STARTED_MS) <= one.timestamp_ms <= at_ms]
     lost = [one for one in before if one.previous_leader_id == node != one.leader_id]
     return lost[-1] if lost else None

@@ -9,7 +9,7 @@ from enum import Enum
 
 from rules.analysis.roles import controllers_only
 from rules.formatting import and_join, numbered, plural
-from rules.model.history import IsrChurn, PartitionSum, TopicPartition
+from rules.model.history import PartitionSum, TopicPartition
 from rules.model.identifiers import NodeId, ReplicaKey, TopicId
 from rules.model.quorum import Quorum
 
@@ -54,7 +54,7 @@ def left_in_order(quorum: Quorum) -> frozenset[NodeId]:
     return frozenset(left | {one.id for one in quorum.brokers.values() if one.in_controlled_shutdown})
 
 
-def named(one: TopicPartition | IsrChurn) -> str:
+def named(one: TopicPartition) -> str:
     """Returns `orders-0`; by its id while the name of the topic is not known."""
     return f"partition {one.partition} of topic {one.topic_id}" if one.topic is None else f"{one.topic}-{one.partition}"
 

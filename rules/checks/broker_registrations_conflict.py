@@ -1,4 +1,4 @@
-"""Registrations of brokers contradict each other: two advertise one address, or one lacks a listener.
+"""Registrations of brokers contradict each other: two advertise one address, or one lacks a listener or a rack.
 
 What it means
     Kafka registers a broker with the advertised.listeners that it names, and does not compare them with those of the
@@ -10,8 +10,15 @@ What it means
     - A broker has no listener of a name that most others have. Clients that use that listener get no address of the
       leader for the partitions that this broker leads (LISTENER_NOT_FOUND, LEADER_NOT_AVAILABLE).
 
-    Only brokers that are alive are compared: an address may pass from a broker that is down to another one. A listener
-    that is added in a rolling restart is missing at some brokers until its end: the threshold `roll` allows for that.
+    - Some brokers have a rack (broker.rack) and others none. Kafka counts all without one as one rack, and places a
+      replica of as many partitions there as in each other rack: such a broker gets more replicas than the others, and
+      may be in a rack that has a replica already. kafka-reassign-partitions.sh makes no plan then.
+    - A broker registered with another rack than before, in which there are other brokers already, as when a pod is
+      started in another zone. Kafka does not move its replicas: those of one partition may be in one rack now, which a
+      failure of this rack takes together. Racks that are all renamed are not reported.
+
+    Only brokers that are alive are compared: an address may pass from a broker that is down to another one. What is
+    added in a rolling restart is missing at some brokers until its end: the threshold `roll` allows for that.
 
     Two brokers with one directory id are not compared: Kafka refuses the second registration.
 
@@ -20,6 +27,8 @@ What to do
        advertised.listeners of the other one, and restart it. Often it is the one that registered last.
     2. A missing listener: add it to listeners, advertised.listeners and listener.security.protocol.map, and restart the
        broker.
+    3. A missing rack: set broker.rack of these brokers, and restart them in turn.
+    4. Another rack: start the broker in its former rack, or have the replicas placed again for the racks as they are.
 
 What not to do
     Do not unregister one of the brokers: it is alive, and registers again. Do not move its partitions before you know
@@ -30,7 +39,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, hold
-from rules.formatting import and_join, utc_text
+from rules.formatting import and_join, numbered, utc_text
+from rules.model.identifiers import Millis
 from rules.model.membership import BrokerRegistration
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
@@ -40,6 +50,11 @@ ROLL = Threshold(
     default=3_600.0,
     meaning="how long a broker may lack a listener that most others have: a rolling restart that adds one takes about "
     "as long",
+)
+RACK = Threshold(
+    name="rack",
+    default=86_400.0,
+    meaning="for how long a broker's other rack is reported: no record shows that replicas are placed for it",
 )
 _MOST_LISTED = 8
 """How many brokers of one address the evidence lists."""
@@ -59,6 +74,12 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         lacking = sorted(usual - _listeners(broker))
         if lacking:
             yield _without_listener(alive, broker, lacking, thresholds)
+    yield from _without_rack(alive, thresholds)
+    newest = quorum.newest_timestamp_ms
+    for broker in alive:
+        since = broker.rack_since_timestamp_ms
+        if newest is not None and since is not None and newest - since < thresholds.ms(RACK.name):
+            yield from _in_another_rack(alive, broker, since)
 
 
 def _listeners(broker: BrokerRegistration) -> frozenset[str]:
@@ -120,6 +141,65 @@ def _without_listener(
     )
 
 
+def _without_rack(alive: list[BrokerRegistration], thresholds: Thresholds) -> Iterable[Finding]:
+    without = [broker.id for broker in alive if broker.rack is None]
+    having = len(alive) - len(without)
+    racks = sorted({broker.rack for broker in alive if broker.rack is not None})
+    if without and racks:
+        names = numbered("broker", without, _MOST_LISTED)
+        yield Finding(
+            subject=Subject("racks"),
+            severity=Severity.WARNING,
+            summary=f"{names.capitalize()} {'has' if len(without) == 1 else 'have'} no rack, which "
+            f"{having} of {len(alive)} brokers {'has' if having == 1 else 'have'}. Kafka places new replicas as if "
+            "the brokers without one were one more rack.",
+            evidence={
+                "without_rack": [*without[:_MOST_LISTED]],
+                "number_without_rack": len(without),
+                "racks": [*racks[:_MOST_LISTED]],
+                "number_of_racks": len(racks),
+            },
+            remedy=(
+                f"# Set broker.rack of {names} to the rack or zone, and restart one after the other",
+                "# If the others are to lose theirs, go on with their rolling restart",
+            ),
+            starts=tuple(without),
+            hold_ms=thresholds.ms(ROLL.name),
+        )
+
+
+def _in_another_rack(alive: list[BrokerRegistration], broker: BrokerRegistration, since: Millis) -> Iterable[Finding]:
+    """Yields a finding if the rack has other brokers that were not in its former rack too."""
+    former, rack = broker.former_rack, broker.rack
+    if former is None or rack is None:
+        return
+    others = [
+        one.id
+        for one in alive
+        if one.rack == rack and one.id != broker.id and former not in (one.rack, one.former_rack)
+    ]
+    if others:
+        yield Finding(
+            subject=Subject("rack of broker", broker.id),
+            severity=Severity.WARNING,
+            summary=f"Broker {broker.id} is in rack {rack} since {utc_text(since)}, and was in {former} before. "
+            f"{numbered('Broker', others, _MOST_LISTED)} {'is' if len(others) == 1 else 'are'} there too: replicas of "
+            "one partition may be in one rack now.",
+            evidence={
+                "broker": broker.id,
+                "rack": rack,
+                "former_rack": former,
+                "others_in_the_rack": [*others[:_MOST_LISTED]],
+                "since": utc_text(since),
+            },
+            remedy=(
+                f"# If it should not have changed, start broker {broker.id} in rack {former}, with its log directories",
+                "# Otherwise have the replicas placed for the racks as they are: kafka-reassign-partitions.sh "
+                "--generate for its topics, and then --execute",
+            ),
+        )
+
+
 def _endpoints(broker: BrokerRegistration) -> list[Plain]:
     return [f"{each.listener}://{each}" for each in broker.endpoints]
 
@@ -127,8 +207,13 @@ def _endpoints(broker: BrokerRegistration) -> list[Plain]:
 def _resolved(quorum: Quorum, subject: Subject) -> str:
     if subject.kind == "endpoint":
         return f"One broker at most advertises {subject.name}."
+    if subject.kind == "racks":
+        return "All brokers that are alive have a rack, or none has."
     if subject.node not in quorum.brokers:
         return f"Broker {subject.node} is not registered."
+    if subject.kind == "rack of broker":
+        rack = quorum.brokers[subject.node].rack
+        return f"Broker {subject.node} is in {'no rack' if rack is None else f'rack {rack}'}, or changed it long ago."
     return f"Broker {subject.node} has the listeners that most brokers have, or is fenced."
 
 
@@ -136,6 +221,6 @@ RULE = Rule(
     title="Registrations of brokers contradict each other",
     resolved=_resolved,
     hold=hold(60.0, "a broker that is restarted with another address registers within seconds"),
-    further_thresholds=(ROLL,),
+    further_thresholds=(ROLL, RACK),
     needs=(Need.CURRENT_LOG,),
 )

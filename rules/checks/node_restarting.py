@@ -15,7 +15,9 @@ What it means
     A controller that starts each time just after another one was elected in its place ends when it loses the lead, or
     while it leads; the alert says so. If it voted for its successor each time, it ran when it lost the lead.
 
-    Nodes that are restarted in turn without an end, each as if planned, are `restarts-without-end`.
+    Nodes that are restarted in turn without an end, each as if planned, are `restarts-without-end`: from three rounds
+    on, one start of a node in each is not counted here, if a broker left by a controlled shutdown before it, or if a
+    controller does not end each time that it loses the lead.
 
     A rolling restart, or an upgrade that restarts each node twice, does not fire. Nor do three rolling restarts, such
     as those that replace a listener: while most other nodes start as often, six starts of a node are reported. A
@@ -55,6 +57,7 @@ from typing import TypeAlias
 
 from rules.analysis.freshness import log_age_problem, log_read_problem
 from rules.analysis.lost_lead import lost_lead_text
+from rules.analysis.restart_rounds import planned_starts
 from rules.analysis.roles import leftover_brokers
 from rules.analysis.safe_to_restart import known_controllers
 from rules.finding import (
@@ -141,12 +144,17 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     if problem is not None:
         yield UnknownResult(why=problem)
     loops: dict[tuple[NodeKind, NodeId], Sequence[_Start]] = {}
+    in_turn: set[NodeId] = set()
     if problem is None and newest is not None:
         known = _starts(quorum)
-        for about, starts in known.items():
-            if loop := _newest_loop(starts, _others(quorum, known, *about), newest, thresholds):
-                loops[about] = loop
-    returns = _returns(quorum)
+        planned = {kind: planned_starts(quorum, kind) for kind in NodeKind}
+        for (kind, node), starts in known.items():
+            unplanned = [one for one in starts if (node, one.timestamp_ms) not in planned[kind]]
+            if loop := _newest_loop(unplanned, _others(quorum, known, kind, node), newest, thresholds):
+                loops[kind, node] = loop
+            elif kind is NodeKind.CONTROLLER and len(unplanned) < len(starts):
+                in_turn.add(node)
+    returns = {about: starts for about, starts in _returns(quorum).items() if about[1] not in in_turn}
     for about, starts in returns.items():
         others = [of_other for other, of_other in returns.items() if other != about]
         if about not in loops and (loop := _newest_loop(starts, others, quorum.now_ms, thresholds)):

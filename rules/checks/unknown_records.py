@@ -41,6 +41,7 @@ FACTS: Mapping[str, str] = {
     "PartitionRecord": "replicas, leaders and recovery states of partitions",
     "PartitionChangeRecord": "replicas, leaders and recovery states of partitions",
     "ConfigRecord": "min.insync.replicas",
+    "ProducerIdsRecord": "blocks of producer ids",
     "ClearElrRecord": "eligible leader replicas",
     "ZkMigrationStateRecord": "the state of a migration from ZooKeeper",
     "FeatureLevelRecord": "finalized features, metadata.version among them",

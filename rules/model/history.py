@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.membership import BrokerRegistration
@@ -392,29 +393,51 @@ class EmptiedReplicas:
         return {*self.lost} <= online or online.isdisjoint(self.directories)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IsrChurn:
-    """The changes of one partition's ISR, minute by minute, with the log's timestamps."""
+class RewriteCause(StrEnum):
+    """What a record is written again for."""
 
-    topic_id: TopicId
-    topic: str | None
-    """Topic name; None if the log does not contain it."""
-    partition: int
-    brokers: tuple[NodeId, ...]
-    """Those that left or joined with the newest change."""
-    changes: int
-    """Since the beginning of the newest minute with a change."""
+    ISR = "ISR"
+    """A partition's ISR changes."""
+    PRODUCER_IDS = "producer ids"
+    """A broker asks for another block of producer ids, since it has given all of the one before to producers."""
+    BROKER = "broker"
+    """A broker's process registers again, without a restart."""
+    CONTROLLER = "controller"
+    """The same of a controller's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewrites:
+    """The records that one cause writes again and again, minute by minute, with the log's timestamps."""
+
+    cause: RewriteCause
+    partition: TopicPartition | None = None
+    """Whose ISR changes."""
+    nodes: tuple[NodeId, ...]
+    """Those that left or joined the ISR with the newest record; all that asked for producer ids, sorted, at most 100;
+    the one that registers."""
+    records: int
+    """Since the beginning of the newest minute with a record."""
     since_timestamp_ms: Millis
-    """Of the first change of the first minute; each minute since, but the newest one, had `CHURNING` or more."""
+    """Of the first record of the first minute; each minute since, but the newest one, had `REWRITTEN` or more."""
     minutes: int
     """How many minutes that is, without the newest one."""
     timestamp_ms: Millis
-    """Of the newest change."""
+    """Of the newest record."""
 
 
-CHURNING = 6
-"""Changes of one partition's ISR in a minute. The restart of a broker makes two, so three restarts of brokers in a
-minute make as many; what brings a replica back every few seconds makes twice as many or more."""
+REWRITTEN: Final[Mapping[RewriteCause, int]] = {
+    RewriteCause.ISR: 6,
+    RewriteCause.PRODUCER_IDS: 2,
+    RewriteCause.BROKER: 2,
+    RewriteCause.CONTROLLER: 2,
+}
+"""Records of one cause in a minute that are many.
+
+The restart of a broker changes an ISR twice, so three restarts of brokers in a minute change it as often; what brings a
+replica back every few seconds, twice as often or more. Two blocks are 2,000 new producers: brokers remember each for a
+day, three million then. A process registers once, and again only if its log directories or features change.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -435,8 +458,8 @@ class RecentHistory:
     elected_recovered: tuple[ElectedRecovered, ...] = ()
     emptied: tuple[EmptiedReplicas, ...] = ()
     """One for each broker and topic."""
-    isr_churn: tuple[IsrChurn, ...] = ()
-    """One for each partition whose ISR changed in the newest two minutes with such changes."""
+    rewrites: tuple[Rewrites, ...] = ()
+    """One for each partition, for all producer ids, and for each node, of the newest two minutes with such records."""
     voter_changes: tuple[VoterChange, ...] = ()
     """Not limited by age: voter set changes are rare."""
     kraft_upgrade: KRaftUpgrade | None = None

@@ -80,6 +80,14 @@ class BrokerRegistration:
     """The ids of its log directories that are online (KIP-858); empty if the log has none, as before Kafka 3.7."""
     zookeeper_mode: bool = False
     """Whether it registered in ZooKeeper mode, for a migration (KIP-866): in KRaft mode it registers again."""
+    rack: str | None = None
+    """Its `broker.rack`; None if it has none."""
+    former_rack: str | None = None
+    """The rack with which it was registered before; None if it had none, has that one again, or it is not known."""
+    rack_since_timestamp_ms: Millis | None = None
+    """Timestamp of the registration that first had this rack; from a snapshot, as of the features."""
+    producer_id_blocks: int = 0
+    """How many blocks of 1,000 producer ids it was seen to ask for since it registered."""
 
     @property
     def alive(self) -> bool:

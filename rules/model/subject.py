@@ -20,6 +20,7 @@ NAMED: Final = (
     "rule",
     "contract",
     "sink",
+    "rack of broker",
     "relay of",
     "rows of",
     "messages of",
@@ -27,7 +28,7 @@ NAMED: Final = (
 )
 """The kinds whose subjects have a name: in a text, it follows the kind and a space. Of two that begin alike the longer
 comes first."""
-_OF_NODES: Final = frozenset({"controller", "voter", "observer", "broker", "node"})
+_OF_NODES: Final = frozenset({"controller", "voter", "observer", "broker", "rack of broker", "node"})
 NO_NODE: Final = NodeId(-1)
 """Kafka's id of no node."""
 

@@ -114,13 +114,25 @@ def registered_broker(
     previous: BrokerRegistration | None, event: BrokerRegistration, origin: RecordPosition
 ) -> BrokerRegistration:
     """Returns the registration after a RegisterBrokerRecord: it replaces the whole previous one."""
-    return replace(
+    one = replace(
         event,
         at=origin,
+        rack_since_timestamp_ms=origin.timestamp_ms,
         alive_since_timestamp_ms=_alive_since(previous, origin, fenced=event.fenced),
         leaving_since_timestamp_ms=origin.timestamp_ms if event.in_controlled_shutdown else None,
         features_since_timestamp_ms=_features_since(previous, event.features, origin),
     )
+    return one if previous is None else _with_known(one, previous)
+
+
+def _with_known(one: BrokerRegistration, known: BrokerRegistration) -> BrokerRegistration:
+    """Returns a registration with the former rack, and with the producer ids of the same incarnation."""
+    if one.rack == known.rack:
+        one = replace(one, former_rack=known.former_rack, rack_since_timestamp_ms=known.rack_since_timestamp_ms)
+    else:
+        one = replace(one, former_rack=None if one.rack == known.former_rack else known.rack)
+    same = one.incarnation_id == known.incarnation_id
+    return replace(one, producer_id_blocks=known.producer_id_blocks if same else 0)
 
 
 def changed_broker(previous: BrokerRegistration, event: BrokerChanged, origin: RecordPosition) -> BrokerRegistration:
@@ -144,7 +156,9 @@ def keep_alive_since(
     """Returns the registrations of a snapshot, with the known times since when the same incarnations are alive.
 
     A snapshot holds whether a broker is alive, not since when. A broker that was alive before did not just restart.
+    What else only the log shows of a broker is kept too.
     """
+    read = {node: _with_known(one, known[node]) if node in known else one for node, one in read.items()}
     alive = {
         node: replace(
             one,

@@ -20,6 +20,7 @@ from connectors.observations.log_event import (
     FeatureLevelSet,
     KRaftVersionSet,
     LeaderChanged,
+    ProducerIdsAllocated,
     TopicRemoved,
     TransactionBegan,
     TransactionEnded,
@@ -29,8 +30,8 @@ from connectors.observations.log_event import (
     ZkMigrationChanged,
 )
 from connectors.observations.partition_run import PartitionRun
-from rules.model.history import NodeKind, ZkMigration
-from rules.model.identifiers import Epoch, Millis, Offset
+from rules.model.history import NodeKind, RewriteCause, ZkMigration
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.membership import BrokerRegistration, ControllerRegistration, RecordPosition, VoterSet
 from streaming.replay import recent_history
 from streaming.replay.emptied_replicas import with_emptied, without_topic
@@ -45,6 +46,7 @@ Registration: TypeAlias = (
     | BrokerRegistration
     | BrokerChanged
     | BrokerUnregistered
+    | ProducerIdsAllocated
     | ZkMigrationChanged
 )
 Data: TypeAlias = PartitionOrTopic | Registration
@@ -146,8 +148,8 @@ class Log:
                 image = replace(image, history=recent_history.with_elected_recovered(image.history, one))
         if self.partitions.unclean and self.origin is None:
             image = replace(image, history=recent_history.with_unclean(image.history, self.partitions.unclean))
-        if self.partitions.isr_changes and self.origin is None:
-            image = replace(image, history=recent_history.with_isr_changes(image.history, self.partitions.isr_changes))
+        if self.partitions.rewrites and self.origin is None:
+            image = replace(image, history=recent_history.with_rewrites(image.history, self.partitions.rewrites))
         if self.partitions.emptied.found and self.origin is None:
             found = self.partitions.emptied.found.values()
             image = replace(image, history=with_emptied(image.history, found))
@@ -226,14 +228,12 @@ class Log:
             case ControllerUnregistered():
                 self._unregister("controllers", NodeKind.CONTROLLER, record)
             case BrokerRegistration():
-                self.partitions.broker_registered(record.id, origin.timestamp_ms)
-                before = self.image.brokers.get(record.id)
-                what = f"broker {record.id}"
-                if self._is_accepted(record, before, what, registered=len(self.image.brokers), most=MOST_BROKERS):
-                    self._set_broker(before, registered_broker(before, record, origin), record.at)
+                self._register_broker(record, origin)
             case BrokerChanged():
                 if (before := self.image.brokers.get(record.id)) is not None:
                     self._set_broker(before, changed_broker(before, record, origin), record.at)
+            case ProducerIdsAllocated():
+                self._count_block(record)
             case ZkMigrationChanged():
                 self._set_zk_migration(record, origin)
             case BrokerUnregistered():
@@ -256,6 +256,20 @@ class Log:
                 history = recent_history.with_metadata_version(history, record)
             self.image = replace(self.image, metadata_version=record.level, history=history)
 
+    def _count_block(self, record: ProducerIdsAllocated) -> None:
+        """Counts a block of producer ids; each broker needs a first one once it has registered."""
+        broker = self.image.brokers.get(record.broker)
+        if broker is None or self.origin is not None:
+            return
+        self._own("brokers")[broker.id] = replace(broker, producer_id_blocks=broker.producer_id_blocks + 1)
+        if broker.producer_id_blocks:
+            self._note_rewrite(RewriteCause.PRODUCER_IDS, broker.id, record.at)
+
+    def _note_rewrite(self, cause: RewriteCause, node: NodeId, at: RecordPosition) -> None:
+        if self.origin is None:
+            one = recent_history.Rewrite(cause, at.timestamp_ms, (node,))
+            self.image = replace(self.image, history=recent_history.with_rewrites(self.image.history, [one]))
+
     def _set_zk_migration(self, record: ZkMigrationChanged, origin: RecordPosition) -> None:
         known = self.image.zk_migration
         if known is None or known.state is not record.state:
@@ -269,6 +283,15 @@ class Log:
             if self.origin is None:
                 self.image = replace(self.image, history=recent_history.with_controller_start(self.image, record))
             self._own("controllers")[record.id] = registered_controller(before, record, origin)
+
+    def _register_broker(self, record: BrokerRegistration, origin: RecordPosition) -> None:
+        self.partitions.broker_registered(record.id, origin.timestamp_ms)
+        before = self.image.brokers.get(record.id)
+        what = f"broker {record.id}"
+        if self._is_accepted(record, before, what, registered=len(self.image.brokers), most=MOST_BROKERS):
+            self._set_broker(before, registered_broker(before, record, origin), record.at)
+            if before is not None and before.incarnation_id == record.incarnation_id:
+                self._note_rewrite(RewriteCause.BROKER, record.id, record.at)
 
     def _set_broker(self, before: BrokerRegistration | None, after: BrokerRegistration, at: RecordPosition) -> None:
         """Keeps a registration; a record of the log, unlike one of a snapshot, is also history."""

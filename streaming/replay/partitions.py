@@ -29,6 +29,8 @@ from rules.model.history import (
     PartitionSum,
     Reassignment,
     Recovery,
+    RewriteCause,
+    TopicPartition,
 )
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
 from rules.model.membership import BrokerRegistration, RecordPosition
@@ -37,7 +39,7 @@ from streaming.replay.counted_partitions import CountedPartitions, eligible, mis
 from streaming.replay.directory_numbers import DirectoryNumbers
 from streaming.replay.emptied_replicas import Emptied
 from streaming.replay.image import Image
-from streaming.replay.recent_history import IsrChange, UncleanElection
+from streaming.replay.recent_history import Rewrite, UncleanElection
 from streaming.replay.recovery_change import (
     UNKNOWN,
     continued,
@@ -74,7 +76,7 @@ class Partitions:
         *("_crashed", "_offline_directories", "_offline", "_packed", "_pages", "_recovering", "_recovering_count"),
         *("_registered_changed", "_renamed", "_offline_replicas", "_reassigned", "_reassigned_count"),
         *("_sorted_reassigned", "_sorted_recovering"),
-        *("_topics", "_with_elr", "elected_recovered", "emptied", "refused", "unclean", "isr_changes"),
+        *("_topics", "_with_elr", "elected_recovered", "emptied", "refused", "unclean", "rewrites"),
     )
 
     def __init__(
@@ -122,7 +124,7 @@ class Partitions:
         """Ends of a recovery by an election since `end_observation`."""
         self.unclean: list[UncleanElection] = []
         """Unclean elections since `end_observation`."""
-        self.isr_changes: list[IsrChange] = []
+        self.rewrites: list[Rewrite] = []
         """Changes of the ISR since `end_observation`; at most MOST_ISR_CHANGES."""
         self.emptied = Emptied()
         """Replicas that were created again in another directory."""
@@ -246,7 +248,7 @@ class Partitions:
             self._brokers_down = self._restored_counts().down(brokers, lambda: self.topics)
         self.elected_recovered.clear()
         self.unclean.clear()
-        self.isr_changes.clear()
+        self.rewrites.clear()
         self.emptied.found.clear()
         self._crashed.clear()
 
@@ -497,9 +499,10 @@ class Partitions:
     def _note_isr_change(
         self, key: tuple[TopicId, int], topic: str | None, before: Assignment, now: Assignment, at: RecordPosition
     ) -> None:
-        if len(self.isr_changes) < MOST_ISR_CHANGES and not at.snapshot:
+        if len(self.rewrites) < MOST_ISR_CHANGES and not at.snapshot:
             brokers = tuple(sorted({*before.isr} ^ {*now.isr}))
-            self.isr_changes.append(IsrChange(key[0], topic, key[1], brokers, at.timestamp_ms))
+            partition = TopicPartition(topic_id=key[0], topic=topic, partition=key[1])
+            self.rewrites.append(Rewrite(RewriteCause.ISR, at.timestamp_ms, brokers, partition))
 
     def _update_recovery(
         self,

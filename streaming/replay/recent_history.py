@@ -5,20 +5,22 @@ Ages are differences of the log's own time, so that a log replayed at once keeps
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from connectors.observations.log_event import FeatureLevelSet, KRaftVersionSet, LeaderChanged
 from rules.model.history import (
-    CHURNING,
+    REWRITTEN,
     ControllerStart,
     DoubleRegistration,
     ElectedRecovered,
     Election,
     Interruption,
-    IsrChurn,
     KRaftUpgrade,
     NodeKind,
     RecentHistory,
+    RewriteCause,
+    Rewrites,
+    TopicPartition,
     UncleanElections,
     Unregistration,
     VoterChange,
@@ -47,8 +49,8 @@ PARTITIONS = 20
 """The maximum number of partitions that are listed for one topic."""
 NODES = 100
 """The maximum number of leaders, and of replicas that were passed over, that are listed for one topic."""
-CHURNS = 64
-"""The maximum number of partitions whose changes of the ISR are counted."""
+REWRITES = 64
+"""The maximum number of partitions and nodes whose records are counted."""
 _MINUTE_MS = 60_000
 _ONE_REQUEST, _ONE_REQUEST_MS = 32, 1_000
 """How far apart in the log the records of one request to upgrade features may be: Kafka writes kraft.version first and
@@ -95,7 +97,7 @@ def with_controller_start(image: Image, event: ControllerRegistration) -> Recent
     """Adds a RegisterControllerRecord: a start if its incarnation was not registered before."""
     history, previous = image.history, image.controllers.get(event.id)
     if previous is not None and previous.incarnation_id == event.incarnation_id:
-        return history
+        return with_rewrites(history, [Rewrite(RewriteCause.CONTROLLER, event.at.timestamp_ms, (event.id,))])
     of_node = [index for index, old in enumerate(history.starts) if old.id == event.id]
     known_ids = {each for index in of_node for each in _incarnation_ids(history.starts[index])}
     if previous is not None and event.incarnation_id in known_ids:
@@ -221,52 +223,65 @@ def with_metadata_version(history: RecentHistory, record: FeatureLevelSet) -> Re
     return replace(history, kraft_upgrade=replace(upgrade, metadata_version=record.level))
 
 
-class IsrChange(NamedTuple):
-    """The ISR of one partition changed."""
+_RewriteKey: TypeAlias = tuple[RewriteCause, tuple[NodeId, ...] | tuple[TopicId, int] | None]
+"""What is counted together."""
 
-    topic_id: TopicId
-    topic: str | None
-    partition: int
-    brokers: tuple[NodeId, ...]
-    """Those that left or joined."""
+
+class Rewrite(NamedTuple):
+    """A record was written again: its cause, and as of Rewrites."""
+
+    cause: RewriteCause
     timestamp_ms: Millis
+    nodes: tuple[NodeId, ...]
+    partition: TopicPartition | None = None
 
 
-def with_isr_changes(history: RecentHistory, changes: Iterable[IsrChange]) -> RecentHistory:
-    """Adds changes of ISRs: what shows for how many minutes each partition has had many in each minute.
+def _rewrite_key(one: Rewrite | Rewrites) -> _RewriteKey:
+    match one.cause:
+        case RewriteCause.ISR:
+            return one.cause, None if one.partition is None else (one.partition.topic_id, one.partition.partition)
+        case RewriteCause.PRODUCER_IDS:
+            return one.cause, None
+        case RewriteCause.BROKER | RewriteCause.CONTROLLER:
+            return one.cause, one.nodes
 
-    While CHURNS partitions are kept, the changes of others are not counted: a failed broker changes thousands at once,
+
+def with_rewrites(history: RecentHistory, rewrites: Iterable[Rewrite]) -> RecentHistory:
+    """Adds records that were written again: what shows for how many minutes each cause has written many in a minute.
+
+    While REWRITES are kept, the records of others are not counted: a failed broker changes thousands of ISRs at once,
     and these are dropped two minutes later.
     """
-    kept = {(one.topic_id, one.partition): one for one in history.isr_churn}
-    for change in changes:
-        key, minute = (change.topic_id, change.partition), change.timestamp_ms // _MINUTE_MS
+    kept = {_rewrite_key(one): one for one in history.rewrites}
+    for one in rewrites:
+        key, minute = _rewrite_key(one), one.timestamp_ms // _MINUTE_MS
         known = kept.pop(key, None)
-        if known is None and len(kept) >= CHURNS:
-            kept = {at: one for at, one in kept.items() if abs(minute - one.timestamp_ms // _MINUTE_MS) <= 1}
-        if known is not None or len(kept) < CHURNS:
-            kept[key] = _with_isr_change(known, change)
+        if known is None and len(kept) >= REWRITES:
+            kept = {at: old for at, old in kept.items() if abs(minute - old.timestamp_ms // _MINUTE_MS) <= 1}
+        if known is not None or len(kept) < REWRITES:
+            kept[key] = _with_rewrite(known, one)
     newest = max((one.timestamp_ms // _MINUTE_MS for one in kept.values()), default=0)
     recent = tuple(one for one in kept.values() if newest - one.timestamp_ms // _MINUTE_MS <= 1)
-    return replace(history, isr_churn=recent)
+    return replace(history, rewrites=recent)
 
 
-def _with_isr_change(known: IsrChurn | None, change: IsrChange) -> IsrChurn:
-    passed = None if known is None else change.timestamp_ms // _MINUTE_MS - known.timestamp_ms // _MINUTE_MS
-    changes, since_ms, minutes = 1, change.timestamp_ms, 0
+def _with_rewrite(known: Rewrites | None, one: Rewrite) -> Rewrites:
+    passed = None if known is None else one.timestamp_ms // _MINUTE_MS - known.timestamp_ms // _MINUTE_MS
+    records, since_ms, minutes, nodes = 1, one.timestamp_ms, 0, one.nodes
     if known is not None and passed == 0:
-        changes, since_ms, minutes = known.changes + 1, known.since_timestamp_ms, known.minutes
-    elif known is not None and passed == 1 and known.changes >= CHURNING:
+        records, since_ms, minutes = known.records + 1, known.since_timestamp_ms, known.minutes
+    elif known is not None and passed == 1 and known.records >= REWRITTEN[one.cause]:
         since_ms, minutes = known.since_timestamp_ms, known.minutes + 1
-    return IsrChurn(
-        topic_id=change.topic_id,
-        topic=change.topic,
-        partition=change.partition,
-        brokers=change.brokers,
-        changes=changes,
+    if known is not None and one.cause is RewriteCause.PRODUCER_IDS and since_ms == known.since_timestamp_ms:
+        nodes = tuple(sorted({*known.nodes, *one.nodes})[:NODES])
+    return Rewrites(
+        cause=one.cause,
+        partition=one.partition,
+        nodes=nodes,
+        records=records,
         since_timestamp_ms=since_ms,
         minutes=minutes,
-        timestamp_ms=change.timestamp_ms,
+        timestamp_ms=one.timestamp_ms,
     )
 
 

@@ -10,10 +10,10 @@ from rules.model.history import (
     Election,
     EmptiedReplicas,
     Interruption,
-    IsrChurn,
     PartitionSum,
     Reassignment,
     Recovery,
+    Rewrites,
     TopicPartition,
     UncleanElections,
     Unregistration,
@@ -66,7 +66,7 @@ def recorded_facts(quorum: Quorum, times: Times) -> Iterator[Fact]:
         *history.voter_changes,
     )
     yield from (_past(each, times) for each in past)
-    yield from (_churn(each, times) for each in history.isr_churn)
+    yield from (_rewrites(each, times) for each in history.rewrites)
     if (upgrade := history.kraft_upgrade) is not None:
         level = "" if upgrade.metadata_version is None else f", with metadata.version {upgrade.metadata_version}"
         record = times.record(upgrade.offset, upgrade.timestamp_ms)
@@ -105,6 +105,8 @@ def _broker(one: BrokerRegistration, times: Times) -> str:
             f"broker {one.id} {alive}",
             *(["shutting down"] if one.in_controlled_shutdown else []),
             *(["in ZooKeeper mode"] if one.zookeeper_mode else []),
+            *(_rack(one, times)),
+            *([f"{one.producer_id_blocks} blocks of producer ids"] if one.producer_id_blocks else []),
             *([] if leaving is None else [f"leaving since {times.at(leaving)}"]),
             f"at {endpoints(one.endpoints)}",
             *([f"log directories {listed(one.log_dirs)}"] if one.log_dirs else []),
@@ -112,6 +114,12 @@ def _broker(one: BrokerRegistration, times: Times) -> str:
             *supported(one.features, one.features_since_timestamp_ms, one.at.timestamp_ms, times),
         ]
     )
+
+
+def _rack(one: BrokerRegistration, times: Times) -> Iterator[str]:
+    if one.rack is not None or one.former_rack is not None:
+        former = "" if one.former_rack is None else f", formerly {one.former_rack}"
+        yield f"rack {known(one.rack)} since {times.at(one.rack_since_timestamp_ms)}{former}"
 
 
 def _reassignment(one: Reassignment, times: Times) -> str:
@@ -142,12 +150,12 @@ def _recovery(one: Recovery, times: Times) -> str:
     return ", ".join(words)
 
 
-def _churn(one: IsrChurn, times: Times) -> Fact:
+def _rewrites(one: Rewrites, times: Times) -> Fact:
     since, last = times.at(one.since_timestamp_ms), times.at(one.timestamp_ms)
-    counts = f"in {one.minutes} minutes since {since}, then {one.changes} times until {last}"
-    return Fact(
-        f"ISR of {_partition(one)}", f"ISR of {_partition(one)} changed {counts}, at last {listed(one.brokers)}"
-    )
+    of = "" if one.partition is None else f" of {_partition(one.partition)}"
+    place = f"rewrites: {one.cause}{of}{f' {listed(one.nodes)}' if one.cause in ('broker', 'controller') else ''}"
+    counts = f"in {one.minutes} minutes since {since}, then {one.records} times until {last}"
+    return Fact(place, f"{one.cause}{of} written again {counts}, by {listed(one.nodes)}")
 
 
 def _sums(quorum: Quorum, times: Times) -> Iterator[Fact]:
@@ -171,7 +179,7 @@ def _sum(one: PartitionSum, what: str, times: Times) -> str:
     )
 
 
-def _partition(one: Recovery | Reassignment | ElectedRecovered | TopicPartition | IsrChurn) -> str:
+def _partition(one: Recovery | Reassignment | ElectedRecovered | TopicPartition) -> str:
     return f"{known(one.topic)}-{one.partition} ({one.topic_id})"
 
 

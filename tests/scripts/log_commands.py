@@ -11,6 +11,7 @@ from connectors.observations.log_event import (
     ControllerUnregistered,
     ElrCleared,
     MinInSyncReplicasSet,
+    ProducerIdsAllocated,
     Undecodable,
     UnknownRecords,
 )
@@ -72,8 +73,9 @@ def _controller(log: LogScript, words: Words) -> None:
 def _broker(log: LogScript, words: Words) -> None:
     """broker 101 [alive] [at b1:9092] [incarnation x] [supports metadata.version=7-29] [dirs a,b]: it registers.
 
-    `zookeeper` is one in ZooKeeper mode, which takes part in a migration (KIP-866).
+    [rack a]. `zookeeper` is one in ZooKeeper mode, which takes part in a migration (KIP-866).
     """
+    rack = words.option("rack")
     alive, zookeeper = words.flag("alive"), words.flag("zookeeper")
     incarnation, supports = words.option("incarnation"), words.option("supports")
     where, log_dirs = words.option("at"), words.directories("dirs")
@@ -85,6 +87,7 @@ def _broker(log: LogScript, words: Words) -> None:
         features=() if supports is None else tuple(map(feature_range, supports.split(","))),
         log_dirs=log_dirs or (),
         zookeeper_mode=zookeeper,
+        rack=rack,
     )
 
 
@@ -192,6 +195,11 @@ def _clear_elr(log: LogScript, words: Words) -> None:
     log.write(ElrCleared(at=log.at(), topic=words.word()))
 
 
+def _producer_ids(log: LogScript, words: Words) -> None:
+    """producer-ids 101: the broker asks for a block of producer ids."""
+    log.write(ProducerIdsAllocated(at=log.at(), broker=NodeId(int(words.word()))))
+
+
 def _config(log: LogScript, words: Words) -> None:
     """config orders min-isr 2, config cluster min-isr none: min.insync.replicas of a topic, or else of its others."""
     topic, value = words.word(), words.option("min-isr")
@@ -260,6 +268,7 @@ RECORDS: Mapping[str, Callable[[LogScript, Words], None]] = {
     "recovered": _recovered,
     "clear-elr": _clear_elr,
     "config": _config,
+    "producer-ids": _producer_ids,
     "zk-migration": _zk_migration,
     "transaction": _transaction,
     "noops": _noops,

@@ -220,6 +220,7 @@ class LogScript:
         features: tuple[FeatureRange, ...] = (),
         log_dirs: tuple[DirectoryId, ...] = (),
         zookeeper_mode: bool = False,
+        rack: str | None = None,
     ) -> BrokerRegistration:
         at = self.at()
         return self.write(
@@ -233,6 +234,7 @@ class LogScript:
                 features=features,
                 log_dirs=log_dirs,
                 zookeeper_mode=zookeeper_mode,
+                rack=rack,
             )
         )
 

@@ -76,6 +76,7 @@ class ScriptRun:
             "remove-controller": lambda node: self.cluster.remove(int(node)),
             "serve-none": self.serve_none,
             "churn": self.churn,
+            "again": self.again,
             "late": lambda lag, *nodes: _each(lambda node: self.cluster.be_late(node, milliseconds(lag)), nodes),
             "hang": lambda node: self.cluster.hang(int(node)),
             "noops": self.noops,
@@ -153,6 +154,12 @@ class ScriptRun:
         """churn orders-0 5s 120: broker 102 leaves the ISR or joins it, so many times."""
         for at in range(int(times)):
             append(self.cluster.records, f"change {partition} isr {('101', '101,102')[at % 2]}")
+            yield from self.tick(every)
+
+    def again(self, every: str, times: str, *record: str) -> Iterator[str]:
+        """again 20s 40 producer-ids 101: appends a record so many times."""
+        for _ in range(int(times)):
+            append(self.cluster.records, " ".join(record))
             yield from self.tick(every)
 
     def fail_to_start(self, nodes: str, down: str, up: str, times: str) -> Iterator[str]:

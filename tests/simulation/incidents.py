@@ -12,6 +12,7 @@ from connectors.observations.log_event import (
     ControllerUnregistered,
     MinInSyncReplicasSet,
     PartitionSet,
+    ProducerIdsAllocated,
     TopicCreated,
     TopicRemoved,
     TransactionBegan,
@@ -253,18 +254,27 @@ def lose_the_only_replica(scene: IncidentSimulation) -> Iterator[int]:
     scene.write(TopicRemoved, topic_id=topic)
 
 
-@incident("isr-churning", static=True)
+@incident("records-rewritten", static=True)
 def change_an_isr_again_and_again(scene: IncidentSimulation) -> Iterator[int]:
     name, replicas = f"churning-{scene.at.offset}", (NodeId(101), NodeId(102))
     topic = TopicId(f"id-{name}")
     scene.write(TopicCreated, topic_id=topic, name=name)
     scene.write(PartitionSet, **new_partition(topic, 0, replicas, in_sync=2))
-    scene.fires("isr-churning", "partitions", after_s=5.0)
+    scene.fires("records-rewritten", "partitions", after_s=5.0)
     for _ in range(65):
         for isr in ((101,), (101, 102)):
             scene.change(topic, isr=isr)
             yield 5_000
     scene.write(TopicRemoved, topic_id=topic)
+    yield 120_000
+
+
+@incident("records-rewritten", static=True)
+def use_up_producer_ids(scene: IncidentSimulation) -> Iterator[int]:
+    scene.fires("records-rewritten", "producer ids", after_s=15.0)
+    for _ in range(45):
+        scene.write(ProducerIdsAllocated, broker=NodeId(101))
+        yield 15_000
     yield 120_000
 
 

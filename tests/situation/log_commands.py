@@ -28,6 +28,15 @@ def log_(made: Situation, words: Words) -> None:
     made.write(at_ms, lambda log: append(log, record))
 
 
+@command("again")
+def again(made: Situation, words: Words) -> None:
+    """again 20s 12m [until 3m] producer-ids 101: the record was appended every 20 s for 12 minutes, as by `log`."""
+    until_ms = age(words, "until")
+    every, lasts, record = milliseconds(words.word()), milliseconds(words.word()), " ".join(words.rest())
+    for at_ms in range(until_ms - lasts, until_ms, every):
+        made.append(at_ms, record)
+
+
 @command("unread")
 def unread(made: Situation, words: Words) -> None:
     """unread 60s, unread always: the log was last fetched so long ago. See also `unpolled`, `unanswered`."""

@@ -86,8 +86,9 @@ def restarts(made: Situation, words: Words) -> None:
 def broker_(made: Situation, words: Words) -> None:
     """broker 103 [fenced] [since 80000s] [level 27] [dirs a,b] [incarnation x] [at b3:9092,X://e3:9094]: registers.
 
-    `zookeeper` is one in ZooKeeper mode, which takes part in a migration (KIP-866).
+    [rack a]. `zookeeper` is one in ZooKeeper mode, which takes part in a migration (KIP-866).
     """
+    rack = words.option("rack")
     at_ms, level, dirs = age(words, "since", "80000s"), words.number("level"), words.directories("dirs")
     zookeeper = words.flag("zookeeper")
     fenced, incarnation, where = words.flag("fenced"), words.option("incarnation"), words.option("at")
@@ -103,6 +104,7 @@ def broker_(made: Situation, words: Words) -> None:
             features=features,
             log_dirs=dirs or (),
             zookeeper_mode=zookeeper,
+            rack=rack,
         ),
     )
 

@@ -22,6 +22,7 @@ from connectors.observations.log_event import (
     MinInSyncReplicasSet,
     PartitionChanged,
     PartitionSet,
+    ProducerIdsAllocated,
     TopicCreated,
     TopicRemoved,
     TransactionBegan,
@@ -126,9 +127,10 @@ def partition_changed(**given: Any) -> PartitionChanged:
             ),
             BrokerRegistration(
                 at=AT, id=NodeId(0), incarnation_id=PRINTED, endpoints=ENDPOINTS, fenced=True,
-                in_controlled_shutdown=True, features=ALL_SUPPORTED,
+                in_controlled_shutdown=True, features=ALL_SUPPORTED, rack="r",
             ),
         ),
+        (metadata_value(15, 0, broker_id=4, next_producer_id=2_000), ProducerIdsAllocated(at=AT, broker=NodeId(4))),
         (
             metadata_value(0, 0, broker_id=4, incarnation_id=UUID, end_points=[LISTENER], fenced=True),
             BrokerRegistration(

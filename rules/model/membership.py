@@ -85,7 +85,7 @@ class BrokerRegistration:
     former_rack: str | None = None
     """The rack with which it was registered before; None if it had none, has that one again, or it is not known."""
     rack_since_timestamp_ms: Millis | None = None
-    """Timestamp of the registration that first had this rack; from a snapshot, as of the features."""
+    """Timestamp of the registration that first had this rack; from a snapshot, as of the features. None without one."""
     producer_id_blocks: int = 0
     """How many blocks of 1,000 producer ids it was seen to ask for since it registered."""
 

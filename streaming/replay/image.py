@@ -117,7 +117,7 @@ def registered_broker(
     one = replace(
         event,
         at=origin,
-        rack_since_timestamp_ms=origin.timestamp_ms,
+        rack_since_timestamp_ms=None if event.rack is None else origin.timestamp_ms,
         alive_since_timestamp_ms=_alive_since(previous, origin, fenced=event.fenced),
         leaving_since_timestamp_ms=origin.timestamp_ms if event.in_controlled_shutdown else None,
         features_since_timestamp_ms=_features_since(previous, event.features, origin),

@@ -117,7 +117,7 @@ def _broker(one: BrokerRegistration, times: Times) -> str:
 
 
 def _rack(one: BrokerRegistration, times: Times) -> Iterator[str]:
-    if one.rack is not None or one.former_rack is not None:
+    if (one.rack, one.former_rack, one.rack_since_timestamp_ms) != (None, None, None):
         former = "" if one.former_rack is None else f", formerly {one.former_rack}"
         yield f"rack {known(one.rack)} since {times.at(one.rack_since_timestamp_ms)}{former}"
 

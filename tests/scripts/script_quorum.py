@@ -367,12 +367,15 @@ class ScriptedQuorum:
 
     # --- rows of the gatherer -----------------------------------------------------------------------------------
 
-    def advance_one_second(self) -> Iterator[DecodedRow]:
-        """Advances the time by one second and returns the rows of the gatherer in it."""
+    def advance_one_second(self, *, seldom: bool = False) -> Iterator[DecodedRow]:
+        """Advances the time by one second and returns the rows of the gatherer in it.
+
+        `seldom`: it observes in every other second only.
+        """
         self.records.now_ms += SECOND
         self._apply_timers()
         observed: list[list[Event]] = []
-        if self.gatherer_down:
+        if self.gatherer_down or (seldom and self.now_ms // SECOND % 2 == 0):
             return
         if self.observations_fail is not None or self.leader is None:
             observed += [

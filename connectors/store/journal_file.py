@@ -27,6 +27,12 @@ from connectors.store.durable_file import sync_path
 FILE: Final = "observations.db"
 VERSION: Final = 1
 """Of the tables and of what is in their rows, stored as SQLite's `user_version`. Another one is refused."""
+SNAPSHOTS: Final = """
+    CREATE TABLE IF NOT EXISTS snapshots (
+        cluster TEXT NOT NULL, sequence INTEGER NOT NULL, observed_at_ms INTEGER NOT NULL, state BLOB NOT NULL,
+        crc INTEGER NOT NULL, PRIMARY KEY (cluster, sequence)
+    ) STRICT"""
+"""The state of a cluster after a row, and the CRC-32 of it: a replay begins there. Older journals lack this table."""
 _TABLES: Final = (
     """
     CREATE TABLE observations (
@@ -44,12 +50,7 @@ _TABLES: Final = (
     "CREATE TABLE progress (cluster TEXT PRIMARY KEY, progress TEXT NOT NULL) STRICT",
     # Where its nodes were last reported, as the gatherer's JSON.
     "CREATE TABLE endpoints (cluster TEXT PRIMARY KEY, endpoints TEXT NOT NULL) STRICT",
-    # The state of a cluster after a row, and the CRC-32 of it: a replay begins there.
-    """
-    CREATE TABLE snapshots (
-        cluster TEXT NOT NULL, sequence INTEGER NOT NULL, observed_at_ms INTEGER NOT NULL, state BLOB NOT NULL,
-        crc INTEGER NOT NULL, PRIMARY KEY (cluster, sequence)
-    ) STRICT""",
+    SNAPSHOTS,
 )
 _NAMES: Final = (
     *("sequence", "cluster", "kind", "observed_at_ms", "base_offset", "last_offset", "leader_epoch", "high_watermark"),

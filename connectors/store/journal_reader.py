@@ -188,6 +188,8 @@ class JournalReader:
             "AND sequence >= (SELECT first - 1 FROM journal) ORDER BY sequence DESC"
         )
         with self._reading() as connection:
+            if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'snapshots'").fetchone() is None:
+                return
             found = connection.execute(query, (cluster, _LATEST_MS if until_ms is None else until_ms)).fetchall()
         query = "SELECT observed_at_ms, state, crc FROM snapshots WHERE cluster = ? AND sequence = ?"
         for (sequence,) in found:

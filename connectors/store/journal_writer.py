@@ -107,6 +107,7 @@ class JournalWriter:
                     journal_file.create(self._path, secrets.token_hex(16))
                 self._database = sqlite_file.connect(self._path)
                 journal_file.require_version(self._database, self._path)
+                self._database.execute(journal_file.SNAPSHOTS)
                 self._database.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
                 self._load(self._database)
             self._delete_old()

@@ -193,6 +193,20 @@ def test_snapshot_that_cannot_be_used_is_passed_over(folder: Path, tmp_path: Pat
     assert (begun.machine.sequence, begun.newest_ms) == expected
 
 
+def test_journal_of_an_older_version_has_no_snapshots_and_gets_them(folder: Path, tmp_path: Path) -> None:
+    reader, (newest, *_) = JournalReader(tmp_path), JournalReader(folder).snapshots("amber")
+    with JournalWriter(tmp_path) as writer:
+        writer.append([*JournalReader(folder).read(0, newest.sequence + 1)])
+    with reader._unsynced() as database:
+        database.execute("DROP TABLE snapshots")
+    assert [*reader.snapshots("amber")] == []
+
+    with JournalWriter(tmp_path):
+        pass
+    reader.keep_snapshots([newest])
+    assert [*reader.snapshots("amber")] == [newest]
+
+
 def test_retention_deletes_snapshots_with_their_rows_and_the_state_stays_whole(folder: Path, tmp_path: Path) -> None:
     source = JournalReader(folder)
     snapshots = [*source.snapshots("amber")]

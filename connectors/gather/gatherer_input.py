@@ -58,7 +58,7 @@ class PollRequest:
     """Poll at this time, and publish the first row from then on at once; None: as usual.
 
     It is the time at which a hold or clear duration ends. Without the poll's row, the transition waits for the next
-    row, up to two seconds.
+    rows, up to ten seconds.
     """
     quiet_until_ms: int
     """Until then no condition begins or ends because time passes, so quiet rows may wait."""

@@ -99,8 +99,8 @@ class GathererProcess:
     def request_polls(self, requests: Mapping[str, tuple[Millis | None, Millis]]) -> None:
         """Requests a poll of each cluster at the first time, published at once: a hold or clear time expires then.
 
-        Until the second time quiet rows may wait. Never blocks. A lost request has no effect: the next regular poll is
-        published within two seconds.
+        Until the second time quiet rows may wait; 0: they are published now. Never blocks. A lost request has no
+        effect: quiet rows are published within ten seconds.
         """
         for cluster, (due_ms, quiet_until_ms) in requests.items():
             if self.pid is not None and self._requested.get(cluster) != (self.pid, due_ms, quiet_until_ms):

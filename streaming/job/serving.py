@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from connectors.store.durable_file import full_disk
 from connectors.wall_clock import wall_ms
+from rules.model.identifiers import Millis
 from streaming.config import Config, host_port
 from streaming.config.reload import ConfigFile
 from streaming.job.dependencies import Dependencies
@@ -85,7 +86,11 @@ def serve(job: Job, file: ConfigFile | None, served: Served, stack: ExitStack) -
     if served.server is None:
         return
     # Where a relay gathers, there are no past states.
-    past = PastStates(job.checkpoint.journal, lambda name: job.monitoring.spec.settings.get(name))
+    past = PastStates(
+        job.checkpoint.journal,
+        lambda name: job.monitoring.spec.settings.get(name),
+        publish=lambda name: job.monitoring.gatherer.request_polls({name: (None, Millis(0))}),
+    )
     view = FleetView(
         store=job.store,
         silences=job.silences,

@@ -51,10 +51,23 @@ class ReplayingError(KraftwatchError):
 class PastStates:
     """For any thread; leaving ends the process."""
 
-    def __init__(self, journal: Path, cluster: Callable[[str], ClusterSettings | None]) -> None:
-        """`journal` need not exist; `cluster` returns one of the present configuration, None for an unknown name."""
+    def __init__(
+        self,
+        journal: Path,
+        cluster: Callable[[str], ClusterSettings | None],
+        *,
+        publish: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`journal` need not exist.
+
+        Args:
+            journal: the folder.
+            cluster: returns one of the present configuration, None for an unknown name.
+            publish: asks the gatherer for the rows of a cluster that wait. Never blocks.
+        """
         self._journal = journal
         self._cluster = cluster
+        self._publish = publish
         self._lock = threading.Lock()
         self._replays = ThreadPoolExecutor(1, thread_name_prefix="past states")
         self._recent: dict[bytes, Future[PastReply]] = {}
@@ -90,10 +103,14 @@ class PastStates:
         return reply.state
 
     def newest(self, name: str) -> StoredCluster:
-        """Returns the newest state of a configured cluster, to be continued by a query; errors as of `at`."""
+        """Returns the newest state of a configured cluster, to be continued by a query; errors as of `at`.
+
+        A query that waits for what the job observes asks again: it need not wait as long as quiet rows do.
+        """
         span, cluster = self.span(), self._cluster(name)
         if span is None or cluster is None:
             raise UsageError(_NOTHING_TO_CONTINUE)
+        self._publish(name)
         request = PastRequest(journal=str(self._journal), cluster=cluster, at_ms=Millis(0), continues=True)
         # A client that no longer waited for it left it.
         self._forget(request, before_ms=Millis(span[1] - _NEWEST_MS))

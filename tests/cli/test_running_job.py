@@ -55,7 +55,7 @@ def runs(job: Checkpoint) -> Iterator[Checkpoint]:
 
 
 def answer(verb: str, *more: str, cluster: str = "a=127.0.0.1:1") -> dict[str, Any]:
-    ended = kraftwatch(verb, *more, "--cluster", cluster, "--json")
+    ended = kraftwatch(verb, *more, "--cluster", cluster, "--timeout", "1s", "--json")
     assert ended.exception is None or isinstance(ended.exception, SystemExit), ended.exception
     found: dict[str, Any] = json.loads(ended.stdout)
     return {**found, "exit_code": ended.exit_code, "stderr": ended.stderr}
@@ -167,8 +167,8 @@ def test_without_a_cluster_the_job_alone_is_asked_for_what_it_has_observed_since
     thread = threading.Thread(target=observe)
     thread.start()
     try:
-        status = json.loads(kraftwatch("status", *page, "--json").stdout)
-        restart = json.loads(kraftwatch("safe-to-restart", "1", *page, "--json").stdout)
+        status = json.loads(kraftwatch("status", *page, "--timeout", "2", "--json").stdout)
+        restart = json.loads(kraftwatch("safe-to-restart", "1", *page, "--timeout", "2", "--json").stdout)
     finally:
         ended.set()
         thread.join()

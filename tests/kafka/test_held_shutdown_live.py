@@ -1,7 +1,6 @@
 """A controlled shutdown that another broker holds, on a real quorum: that one is suspended and counts as alive."""
 
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -17,13 +16,10 @@ def test_a_controlled_shutdown_names_the_broker_that_holds_it(lab: MakeLab, tmp_
     first, second, third = quorum.brokers
     quorum.create_topic("orders", assignment=[[first, second, third]] * 2)
     with monitor_cluster(quorum, tmp_path / "monitor") as monitor:
-        monitor.start_scenario({"observer-lagging.hold": 3600})
+        monitor.start_scenario({"observer-lagging.hold": 3600, "operation-unfinished.shutting_down_for": 10})
         with pause_nodes(quorum, second):
             quorum.node(first).running_process().signal(signal.SIGTERM)
-            began = time.monotonic()
             fired = monitor.wait_for("operation-unfinished", within_s=120)
-            seconds = time.monotonic() - began
         monitor.wait_for("operation-unfinished", "resolved", within_s=60)
     assert (fired.subject, fired.severity) == (f"broker {first}", "warning")
     assert f"Broker {second} does not keep up with the metadata log, and holds it up." in fired.summary
-    assert seconds < 100

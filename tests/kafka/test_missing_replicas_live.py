@@ -1,7 +1,5 @@
 """Replicas that are not there, on a real quorum: below min.insync.replicas, and on a broker that is unregistered."""
 
-import time
-
 import pytest
 
 from tests.kafka.conftest import MakeLab
@@ -23,12 +21,10 @@ def test_a_topic_below_its_own_minimum_or_that_of_the_cluster_names_the_broker(
     first, second, _ = lab.brokers
     lab.create_topic("orders", assignment=[[first, second]] * 3)
     configure(lab, "--entity-type", "topics", "--entity-name", "orders", "--add-config", "min.insync.replicas=2")
-    monitor.start_scenario({"broker-fenced.hold": 600})
+    monitor.start_scenario({"broker-fenced.hold": 600, "partitions-under-min-isr.hold": 5})
 
     lab.kill(second)
-    began = time.monotonic()
     fired = monitor.wait_for("partitions-under-min-isr", within_s=120)
-    seconds = time.monotonic() - began
     printed = lab.run_remedy(next(line for line in fired.remedy if not line.startswith("#")))
     configure(lab, "--entity-type", "topics", "--entity-name", "orders", "--delete-config", "min.insync.replicas")
     monitor.wait_for("partitions-under-min-isr", "resolved", within_s=60)
@@ -42,7 +38,6 @@ def test_a_topic_below_its_own_minimum_or_that_of_the_cluster_names_the_broker(
     assert fired.summary == by_default.summary.replace(str(by_default.evidence["since"]), str(fired.evidence["since"]))
     assert fired.evidence["partitions_under_min_isr"] == 3
     assert "Topic: orders\tPartition: 2" in str(printed)
-    assert seconds < 100
 
 
 def test_a_broker_that_is_unregistered_keeps_its_alert_until_its_replicas_are_moved(

@@ -52,7 +52,9 @@ class PastPage(ServedPages):
         self.reader = JournalReader(checkpoint / "journal")
         span = present(journal_span(self.reader))
         self.first_ms, self.last_ms = span
-        self.past = PastStates(checkpoint / "journal", monitored)
+        self.asked: list[str] = []
+        """The clusters whose waiting rows were asked for."""
+        self.past = PastStates(checkpoint / "journal", monitored, publish=self.asked.append)
         store = StatusStore(NAMES)
         alerts = stored_alerts(job_database(checkpoint))
         store.delivery = NewestDelivery(history=alerts, sinks={}, at_ms=Millis(self.last_ms))
@@ -137,6 +139,7 @@ def test_newest_state_that_a_command_continues_is_that_of_the_whole_journal(page
     assert (stored.settings, stored.newest_ms) == (present(monitored(name)), whole.newest_ms)
     assert restored.machine.quorum() == whole.machine.quorum()
     assert restored.known_endpoints == whole.known_endpoints
+    assert {*page.asked} >= {name}, "a query waits for what the job observes"
     assert page.past._recent == {} or all(one.result().stored is None for one in page.past._recent.values()), (
         "it is large: no copy stays"
     )

@@ -15,7 +15,7 @@ COMMA := ,
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test compiled-tests downloads test-long test-pyspark check types lint bench evaluate simulate hostile chaos screenshots goldens schemas kafka kafka-tests parity mutate lock helm api-server otelcol wheel image-files image spark-archive sbom docs clean
+.PHONY: help setup demo test test-live compiled-tests downloads test-long test-pyspark check types lint bench evaluate simulate hostile chaos screenshots goldens schemas kafka kafka-tests parity mutate lock helm api-server otelcol wheel image-files image spark-archive sbom docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,13 +41,17 @@ $(READY): requirements.lock pyproject.toml
 demo: $(READY) ## inject faults into a real Kafka quorum and show the alerts of the streaming job
 	@$(BIN)/kraftwatch demo
 
-test: $(READY) ## run checks and all tests except the long ones: unit, real Spark, real Kafka on loopback
+test: $(READY) ## run checks and the tests: unit, simulation, commands, real Spark, real Kafka on loopback (20 min)
 	@$(MAKE) --no-print-directory --jobs=3 downloads check compiled-tests
-	@$(PYTEST) -m "not long" --durations=15
+	@$(PYTEST) -m "not long and not live" --durations=15
+
+test-live: $(READY) ## run the scenarios on real quorums and in real jobs whose file takes over a minute (10 min)
+	@$(MAKE) --no-print-directory downloads
+	@$(PYTEST) -m "live and not long" --durations=15
 
 # Collecting the tests compiles them and the packages that they import: once here, instead of in each worker.
 compiled-tests: $(READY)
-	-@$(PYTEST) --numprocesses=0 --collect-only --quiet -m "not long" >/dev/null
+	-@$(PYTEST) --numprocesses=0 --collect-only --quiet -m "not long and not live" >/dev/null
 
 # Into an empty cache: while the checks run, so that no test waits for it.
 downloads: $(READY)

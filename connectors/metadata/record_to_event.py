@@ -322,7 +322,7 @@ CONVERTERS: Final[Mapping[str, Converter]] = {
         at=at, id=valid_node("controller id", values["controller_id"])
     ),
     "ProducerIdsRecord": lambda at, values: ProducerIdsAllocated(
-        at=at, broker=valid_node("broker id", values["broker_id"])
+        at=at, broker=None if values["broker_id"] == -1 else valid_node("broker id", values["broker_id"])
     ),
     "ZkMigrationStateRecord": _zk_migration,
     CONFIG_RECORD: _config_set,

@@ -177,7 +177,8 @@ class ProducerIdsAllocated:
     """ProducerIdsRecord (KIP-730): a broker has asked for a block of 1,000 producer ids."""
 
     at: RecordPosition
-    broker: NodeId
+    broker: NodeId | None
+    """None in a snapshot, which has the next id alone (Kafka's ProducerIdsImage writes -1)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -258,7 +258,7 @@ class Log:
 
     def _count_block(self, record: ProducerIdsAllocated) -> None:
         """Counts a block of producer ids; each broker needs a first one once it has registered."""
-        broker = self.image.brokers.get(record.broker)
+        broker = None if record.broker is None else self.image.brokers.get(record.broker)
         if broker is None or self.origin is not None:
             return
         self._own("brokers")[broker.id] = replace(broker, producer_id_blocks=broker.producer_id_blocks + 1)

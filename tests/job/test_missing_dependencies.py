@@ -21,7 +21,7 @@ from tests.sinks.server import HttpDouble
 from tests.unit.streaming.metrics.exposition import Samples
 from tests.unit.streaming.metrics.otlp_metrics import as_samples, metrics, received
 
-pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.lab, pytest.mark.live, pytest.mark.spark, pytest.mark.timeout(900)]
 
 LAB = {"controllers": 1, "brokers": 0}
 

@@ -19,7 +19,7 @@ from tests.job.configured_job import ConfiguredJob, section
 from tests.job.relay_job import KEPT, assert_fired_and_resolved_once, delete_logs, reading_job
 from tests.job.relay_process import RelayProcess, counted, is_accepted
 
-pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(1_200)]
+pytestmark = [pytest.mark.lab, pytest.mark.live, pytest.mark.spark, pytest.mark.timeout(1_200)]
 
 LAB = {"brokers": 0}
 YEAR_MS = 365 * 86_400_000

@@ -19,7 +19,7 @@ from tests.kafka.monitored_cluster import MonitoredCluster, pause_nodes
 from tests.lab import Lab
 from tests.remedy_conflicts import found_conflicts
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.live]
 DEFAULTS = {
     f"{rule.id}.{one.name}": one.default
     for rule in RULES.values()

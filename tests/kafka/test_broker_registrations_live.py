@@ -8,7 +8,7 @@ from tests.kafka.conftest import MakeLab
 from tests.kafka.monitored_cluster import MonitoredCluster
 from tests.lab import Lab
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.live]
 
 
 @pytest.fixture(scope="module")

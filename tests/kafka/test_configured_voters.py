@@ -15,7 +15,7 @@ from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer
 from tests.kafka.monitored_cluster import monitored_cluster_of
 from tests.lab import Lab
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.lab, pytest.mark.live, pytest.mark.timeout(400)]
 SETTING = "controller.quorum.voters"
 
 

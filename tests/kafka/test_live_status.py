@@ -28,7 +28,7 @@ from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer
 from tests.lab import Lab
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.live]
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from tests.kafka.conftest import MakeLab
 from tests.kafka.monitored_cluster import MonitoredCluster
 from tests.lab import Lab
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.live]
 HOLDS = {"node-not-registered.hold": 1}
 OTHERS = {"broker-fenced", "partitions-offline", "version-drift"}
 

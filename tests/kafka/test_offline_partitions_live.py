@@ -14,7 +14,7 @@ from tests.kafka.lab_helpers import add_log_directory
 from tests.kafka.monitored_cluster import MonitoredCluster
 from tests.lab import Lab
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.live]
 HOLDS = {"partitions-offline.hold": 1, "log-directory-offline.hold": 1}
 OTHERS = {"broker-fenced", "observer-lagging", "unclean-election", "partition-stuck-recovering"}
 """The rules that may fire for a broker that is down, and for its only replicas when it is back."""

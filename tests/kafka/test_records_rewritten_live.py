@@ -14,7 +14,7 @@ from tests.kafka.conftest import MakeLab
 from tests.kafka.monitored_cluster import MonitoredCluster, run_in_bursts
 from tests.lab import Lab
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.lab, pytest.mark.live, pytest.mark.timeout(400)]
 _INIT_PRODUCER_ID = 4
 PROPERTIES = {"broker.session.timeout.ms": "30000", "replica.lag.time.max.ms": "1500"}
 

@@ -46,7 +46,7 @@ from tests.sinks.server import HttpDouble, serving
 from tests.unit.streaming.metrics.exposition import samples
 from tests.unit.streaming.metrics.otlp_metrics import as_samples, metrics, received
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.lab, pytest.mark.live, pytest.mark.timeout(900)]
 SURVEYED = 400
 
 

@@ -19,7 +19,7 @@ from tests.kafka.conftest import MakeLab
 from tests.kafka.gatherer_run import NAME
 from tests.kafka.monitored_cluster import monitor_cluster
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.live]
 
 
 def test_commands_name_an_outage_as_the_running_job_does(

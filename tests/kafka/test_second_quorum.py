@@ -21,7 +21,7 @@ from tests.kafka.gatherer_run import cluster_of, run_gatherer
 from tests.kafka.monitored_cluster import MonitoredCluster, monitored_cluster_of
 from tests.lab import Lab
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.lab, pytest.mark.live, pytest.mark.timeout(400)]
 
 
 def test_both_quorums_are_named_and_never_mixed(lab: MakeLab, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from tests.kafka.gatherer_run import run_gatherer
 from tests.kafka.monitored_cluster import MonitoredCluster, monitored_cluster_of
 from tests.lab import Lab
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.live]
 FULL, POLLS, NOTHING = "kraftwatch", "poller", "stranger"
 WRONG_PASSWORD = "planted-wrong-password"
 SECURITY = (Path(__file__).parents[2] / "docs" / "security.md").read_text()

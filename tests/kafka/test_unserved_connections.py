@@ -14,7 +14,7 @@ from tests.kafka.gatherer_run import cluster_of, run_gatherer
 from tests.kafka.monitored_cluster import monitored_cluster_of
 from tests.kafka.silent_proxy import SilentProxy
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.lab, pytest.mark.live, pytest.mark.timeout(400)]
 _PROXY = "127.0.0.77"
 
 

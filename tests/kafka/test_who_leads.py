@@ -16,7 +16,7 @@ from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer
 from tests.kafka.monitored_cluster import monitored_cluster_of
 from tests.lab_security import ADMIN
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.lab, pytest.mark.live, pytest.mark.timeout(400)]
 
 
 def test_controllers_that_start_again_and_reject_each_other_are_no_leader_with_that_cause(

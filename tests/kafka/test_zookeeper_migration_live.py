@@ -15,7 +15,7 @@ from rules.model.quorum import Quorum
 from tests.kafka.monitored_cluster import monitor_cluster
 from tests.lab import Lab
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.live]
 VERSION = "3.9.2"
 BROKER = 102
 

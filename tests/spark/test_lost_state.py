@@ -21,7 +21,12 @@ from streaming.pipeline.query import JobError
 from tests.spark.pipeline_run import WEEK_S, PipelineRun
 from tests.unit.connectors.sinks.sink_alerts import RecordingSink
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.live,
+    pytest.mark.timeout(900),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
 
 SHORT_RETENTION_S = 5
 """Of the rows' clock: the first rows are deleted when the journal is opened again."""

@@ -86,6 +86,7 @@ spark.stop()
 """
 
 
+@pytest.mark.live
 @pytest.mark.skipif(version("pyspark") != SPARK_VERSION, reason="the jars are those of another Spark")
 def test_a_file_in_s3_is_written_once_and_an_upload_that_fails_is_an_error(tmp_path: Path) -> None:
     with ExitStack() as stack:

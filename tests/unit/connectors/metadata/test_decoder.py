@@ -83,6 +83,7 @@ def test_the_events_of_a_log_by_kafka_match_the_counts_that_kafka_wrote() -> Non
         "min-in-sync-replicas-set": 1,
         "partition-changed": written["PARTITION_CHANGE_RECORD"],
         "partition-set": written["PARTITION_RECORD"],
+        "producer-ids-allocated": written["PRODUCER_IDS_RECORD"],
         "topic-created": written["TOPIC_RECORD"],
         "topic-removed": written["REMOVE_TOPIC_RECORD"],
         "transaction-began": written["BEGIN_TRANSACTION_RECORD"],

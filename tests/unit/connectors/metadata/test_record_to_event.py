@@ -131,6 +131,7 @@ def partition_changed(**given: Any) -> PartitionChanged:
             ),
         ),
         (metadata_value(15, 0, broker_id=4, next_producer_id=2_000), ProducerIdsAllocated(at=AT, broker=NodeId(4))),
+        (metadata_value(15, 0, broker_id=-1, next_producer_id=2_000), ProducerIdsAllocated(at=AT, broker=None)),
         (
             metadata_value(0, 0, broker_id=4, incarnation_id=UUID, end_points=[LISTENER], fenced=True),
             BrokerRegistration(

@@ -64,8 +64,8 @@ class Publisher:
         """Since quiet rows of all clusters were published."""
         self._time_has_come: set[str] = set()
         """Clusters of which a waiting row may show more than that time passes."""
-        self._bytes = 0
-        """Payload that is not published yet."""
+        self._waiting_bytes = self._appended_bytes = 0
+        """Payload of the rows that wait, and of those that are appended and not published."""
         self.failure: JournalError | None = None
         self.rows = 0
         """Rows added since the start."""
@@ -90,7 +90,7 @@ class Publisher:
         return True
 
     def let_wait(self, cluster: str, until_ms: int) -> None:
-        """Lets this cluster's quiet rows wait that are observed before `until_ms`, until a row shows a change."""
+        """Lets quiet rows of a cluster wait that are observed before `until_ms`, until one shows a change; 0: none."""
         self._quiet_until_ms[cluster] = until_ms
         if any(row.observed_at_ms >= until_ms for row in self._waiting.get(cluster, ())[-1:]):
             self._time_has_come.add(cluster)
@@ -102,7 +102,7 @@ class Publisher:
         cluster = row.cluster
         self._newest_ms[cluster] = row.observed_at_ms
         self.rows += 1
-        self._bytes += len(row.payload)
+        self._waiting_bytes += len(row.payload)
         urgent = row.urgency is Urgency.URGENT
         urgent_from_ms = self._urgent_from_ms.get(cluster)
         if urgent_from_ms is not None and row.observed_at_ms >= urgent_from_ms:
@@ -112,12 +112,11 @@ class Publisher:
         if row.urgency is not Urgency.QUIET:
             # What was evaluated before it says nothing of what follows it.
             self._quiet_until_ms.pop(cluster, None)
-            self._append_waiting([cluster])
-        elif urgent:
+        if urgent or row.urgency is not Urgency.QUIET:
             self._append_waiting([cluster])
         elif row.observed_at_ms >= self._quiet_until_ms.get(cluster, 0):
             self._time_has_come.add(cluster)
-        if self._bytes >= _MOST_BYTES:
+        if self._waiting_bytes + self._appended_bytes >= _MOST_BYTES:
             self._append_waiting([*self._waiting])
             urgent = True
         if urgent:
@@ -128,10 +127,12 @@ class Publisher:
             rows = self._waiting.pop(cluster, [])
             self._time_has_come.discard(cluster)
             if rows:
-                if cluster in self._quiet_until_ms:
-                    answered_ms = rows[-1].observed_at_ms + _ANSWERED_MS
-                    self._quiet_until_ms[cluster] = max(self._quiet_until_ms[cluster], answered_ms)
+                if (until_ms := self._quiet_until_ms.get(cluster, 0)) > 0:
+                    self._quiet_until_ms[cluster] = max(until_ms, rows[-1].observed_at_ms + _ANSWERED_MS)
                 self._all_published = False
+                size = sum(len(row.payload) for row in rows)
+                self._waiting_bytes -= size
+                self._appended_bytes += size
                 self._attempt(partial(self._journal.append, rows))
 
     def _publish_soon(self) -> None:
@@ -158,8 +159,7 @@ class Publisher:
     def _publish_appended(self) -> None:
         self._publish_scheduled = False
         if not self._all_published and self.failure is None:
-            self._all_published = True
-            self._bytes = sum(len(row.payload) for rows in self._waiting.values() for row in rows)
+            self._all_published, self._appended_bytes = True, 0
             self.publications += 1
             self._before_publish()
             self._attempt(self._journal.publish)

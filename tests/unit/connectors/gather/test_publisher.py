@@ -150,6 +150,17 @@ def test_quiet_rows_wait_for_the_evaluation_of_those_before_them(
     assert journal.rows == rows
 
 
+def test_no_row_waits_where_an_evaluation_says_so(loop: EventLoop) -> None:
+    """The same answer is not sent again."""
+    journal = RecordedJournal()
+    publisher = Publisher(journal, loop, on_failure=lambda: None)
+    publisher.let_wait("a", 0)
+    for at_ms in (1_000, 2_000):
+        publisher.add(quiet(at_ms))
+        seconds(publisher, 1)
+    assert journal.rows == [1_000, 2_000]
+
+
 def test_a_row_that_waits_longer_than_a_newer_evaluation_allows_is_published(loop: EventLoop) -> None:
     journal = RecordedJournal()
     publisher = Publisher(journal, loop, on_failure=lambda: None)

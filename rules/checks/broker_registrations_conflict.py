@@ -9,7 +9,6 @@ What it means
       from the brokers that replicate them.
     - A broker has no listener of a name that most others have. Clients that use that listener get no address of the
       leader for the partitions that this broker leads (LISTENER_NOT_FOUND, LEADER_NOT_AVAILABLE).
-
     - Some brokers have a rack (broker.rack) and others none. Kafka counts all without one as one rack, and places a
       replica of as many partitions there as in each other rack: such a broker gets more replicas than the others, and
       may be in a rack that has a replica already. kafka-reassign-partitions.sh makes no plan then.
@@ -48,8 +47,8 @@ from rules.model.subject import Subject
 ROLL = Threshold(
     name="roll",
     default=3_600.0,
-    meaning="how long a broker may lack a listener that most others have: a rolling restart that adds one takes about "
-    "as long",
+    meaning="how long a broker may lack a listener that most others have, or a rack: a rolling restart that adds one "
+    "takes about as long",
 )
 RACK = Threshold(
     name="rack",
@@ -182,7 +181,7 @@ def _in_another_rack(alive: list[BrokerRegistration], broker: BrokerRegistration
         yield Finding(
             subject=Subject("rack of broker", broker.id),
             severity=Severity.WARNING,
-            summary=f"Broker {broker.id} is in rack {rack} since {utc_text(since)}, and was in {former} before. "
+            summary=f"Broker {broker.id} has been in rack {rack} since {utc_text(since)}, and was in {former} before. "
             f"{numbered('Broker', others, _MOST_LISTED)} {'is' if len(others) == 1 else 'are'} there too: replicas of "
             "one partition may be in one rack now.",
             evidence={

@@ -98,9 +98,9 @@ def _of_producer_ids(quorum: Quorum, one: Rewrites, now_ms: Millis) -> Finding:
     return Finding(
         subject=Subject("producer ids"),
         severity=Severity.WARNING,
-        summary=f"Clients make new producers again and again since {utc_text(one.since_timestamp_ms)}, 2,000 a minute "
-        f"or more: {numbered('broker', brokers)} {'asks' if len(brokers) == 1 else 'ask'} for blocks of 1,000 producer "
-        "ids. Brokers remember each id for a day: their memory fills.",
+        summary=f"Clients have made new producers again and again since {utc_text(one.since_timestamp_ms)}, 2,000 a "
+        f"minute or more: {numbered('broker', brokers)} {'asks' if len(brokers) == 1 else 'ask'} for blocks of 1,000 "
+        "producer ids. Brokers remember each id for a day: their memory fills.",
         evidence={
             "brokers": [*brokers[:_MOST_LISTED]],
             "number_of_brokers": len(brokers),
@@ -123,8 +123,8 @@ def _of_registration(kind: NodeKind, one: Rewrites, now_ms: Millis) -> Finding:
     return Finding(
         subject=Subject(kind, node),
         severity=Severity.WARNING,
-        summary=f"{kind.capitalize()} {node} registers again and again since {utc_text(one.since_timestamp_ms)}, twice "
-        "a minute or more, without a restart.",
+        summary=f"{kind.capitalize()} {node} has registered again and again since {utc_text(one.since_timestamp_ms)}, "
+        "twice a minute or more, without a restart.",
         evidence={"node": f"{kind} {node}", "minutes": one.minutes, "since": utc_text(one.since_timestamp_ms)},
         remedy=(
             f"# Check in the log of {kind} {node} why it registers again",

@@ -68,6 +68,6 @@ def test_racks_contradict_each_other(lab: Lab, monitor: MonitoredCluster) -> Non
     monitor.wait_for(rule, "resolved", subject=f"rack of broker {other}")
 
     assert lacking.summary.startswith(f"Broker {other} has no rack, which 1 of 2 brokers has. ")
-    assert moved.summary.startswith(f"Broker {other} is in rack a since ")
+    assert moved.summary.startswith(f"Broker {other} has been in rack a since ")
     assert f" was in b before. Broker {one} is there too: " in moved.summary
     assert monitor.rules == {rule}

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from typing import Any, Self
 
 from confluent_kafka import KafkaException
@@ -30,6 +30,7 @@ from deploy.lab.child_process import wait_until
 from deploy.lab.kafka_requests import QuorumState
 from deploy.lab.node import Listener, Node, controllers_accept_clients
 from deploy.lab.running_quorum import CHANGE_TIMEOUT_S
+from tests.in_background import in_background
 from tests.lab_security import Security
 
 _TIMED_OUT = "TimeoutException"
@@ -139,22 +140,18 @@ class Lab(deploy.lab.lab.Lab):
     @contextmanager
     def supervised(self, *ids: int) -> Iterator[None]:
         """Starts these nodes each time they have ended, as a supervisor does, and kills them in the end."""
-        ended = Event()
 
-        def supervise() -> None:
+        def supervise(ended: Event) -> None:
             while not ended.is_set():
                 for id_ in ids:
                     if not self.node(id_).running:
                         self.start(id_, wait=False)
                 ended.wait(0.1)
 
-        supervisor = Thread(target=supervise)
-        supervisor.start()
         try:
-            yield
+            with in_background(supervise):
+                yield
         finally:
-            ended.set()
-            supervisor.join()
             for id_ in ids:
                 with suppress(LabError):
                     self.kill(id_)

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console, RenderableType
@@ -10,9 +9,6 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from connectors.json_log import json_event, uses_json
-
-if TYPE_CHECKING:
-    pass
 
 FILE_WIDTH = 1_000
 """The width of tables in a file or a pipe, where lines are not wrapped."""

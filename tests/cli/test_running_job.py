@@ -1,10 +1,10 @@
 """Commands on the machine of a running job, of whose cluster no controller runs any more."""
 
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -27,6 +27,7 @@ from streaming.web.page_access import PageAccess
 from streaming.web.past_states import PastStates
 from streaming.web.server import Server
 from tests.cli.program import kraftwatch, usage_error
+from tests.in_background import in_background
 from tests.sinks.server import serving
 from tests.unit.streaming.status.status_journal import journal, observed, polled
 
@@ -156,22 +157,15 @@ def test_a_query_continues_what_the_job_at_a_page_knows(page: tuple[str, ...]) -
 def test_without_a_cluster_the_job_alone_is_asked_for_what_it_has_observed_since(
     page: tuple[str, ...], job: Checkpoint
 ) -> None:
-    ended = threading.Event()
-
-    def observe() -> None:
+    def observe(ended: Event) -> None:
         with JournalWriter(job.journal) as writer:
             while not ended.wait(0.5):
                 writer.append([observed(answer_of_leader(), wall_ms())])
                 writer.publish()
 
-    thread = threading.Thread(target=observe)
-    thread.start()
-    try:
+    with in_background(observe):
         status = json.loads(kraftwatch("status", *page, "--timeout", "2", "--json").stdout)
         restart = json.loads(kraftwatch("safe-to-restart", "1", *page, "--timeout", "2", "--json").stdout)
-    finally:
-        ended.set()
-        thread.join()
 
     assert (status["cluster"], status["leader_epoch"]) == ("a", 7)
     assert status["missing"] == ["the metadata log was not answered"], "the job of this test reads none"

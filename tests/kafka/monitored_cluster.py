@@ -6,7 +6,6 @@ The state of the quorum is kept from scenario to scenario; alerts start empty in
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from tests.agreement.agreement import assert_outputs_agree
 from tests.eventually import eventually
+from tests.in_background import in_background
 from tests.kafka.gatherer_run import NAME, GathererRun, cluster_of, run_gatherer
 from tests.lab import Lab
 from tests.scripts.sent_notifications import SentNotifications
@@ -180,18 +180,12 @@ def pause_nodes(lab: Lab, *nodes: int) -> Iterator[None]:
 @contextmanager
 def run_in_bursts(lab: Lab, *nodes: int, runs_s: float = 0.15, pauses_s: float = 1.55) -> Iterator[None]:
     """Lets these nodes run for a moment and stops them (SIGSTOP) for longer, all together, until the block ends."""
-    ended = Event()
 
-    def run() -> None:
+    def run(ended: Event) -> None:
         while not ended.is_set():
             with pause_nodes(lab, *nodes):
                 ended.wait(pauses_s)
             ended.wait(runs_s)
 
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        bursts = pool.submit(run)
-        try:
-            yield
-        finally:
-            ended.set()
-            bursts.result()
+    with in_background(run):
+        yield

@@ -1,7 +1,6 @@
 """What writes records of the metadata log again and again: a follower that runs in bursts, new producers."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Event
 
@@ -10,6 +9,7 @@ from confluent_kafka import Producer
 from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdResponse
 
 from deploy.lab.kafka_requests import exchange
+from tests.in_background import in_background
 from tests.kafka.conftest import MakeLab
 from tests.kafka.monitored_cluster import MonitoredCluster, run_in_bursts
 from tests.lab import Lab
@@ -27,21 +27,16 @@ def lab(shared_lab: MakeLab) -> Lab:
 @contextmanager
 def produced_to(lab: Lab, topic: str) -> Iterator[None]:
     """A follower is only out of sync while its leader has records that it lacks."""
-    producer, ended = Producer({"bootstrap.servers": ",".join(lab.broker_bootstrap), **lab.login, "acks": "1"}), Event()
+    producer = Producer({"bootstrap.servers": ",".join(lab.broker_bootstrap), **lab.login, "acks": "1"})
 
-    def produce() -> None:
+    def produce(ended: Event) -> None:
         while not ended.wait(0.1):
             producer.produce(topic, b"value")
             producer.poll(0)
+        producer.flush(5)
 
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        producing = pool.submit(produce)
-        try:
-            yield
-        finally:
-            ended.set()
-            producing.result()
-            producer.flush(5)
+    with in_background(produce):
+        yield
 
 
 def test_follower_in_bursts_changes_an_isr_again_and_again(lab: Lab, monitor: MonitoredCluster) -> None:
@@ -61,21 +56,16 @@ def test_follower_in_bursts_changes_an_isr_again_and_again(lab: Lab, monitor: Mo
 @contextmanager
 def new_producers(lab: Lab, broker: int) -> Iterator[None]:
     """A hundred new producers a second get their ids at a broker: InitProducerId, as an idempotent one sends it."""
-    port, ended = int(lab.broker_bootstrap[lab.brokers.index(broker)].rpartition(":")[2]), Event()
+    port = int(lab.broker_bootstrap[lab.brokers.index(broker)].rpartition(":")[2])
     request = InitProducerIdRequest[_INIT_PRODUCER_ID](transactional_id=None, transaction_timeout_ms=60_000)
 
-    def initialise() -> None:
+    def initialise(ended: Event) -> None:
         with lab.connect(port) as connection:
             while not ended.wait(0.01):
                 exchange(connection, request, InitProducerIdResponse, _INIT_PRODUCER_ID)
 
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        initialising = pool.submit(initialise)
-        try:
-            yield
-        finally:
-            ended.set()
-            initialising.result()
+    with in_background(initialise):
+        yield
 
 
 def test_new_producers_without_end_use_up_blocks_of_producer_ids(lab: Lab, monitor: MonitoredCluster) -> None:

@@ -16,7 +16,13 @@ def test_a_controlled_shutdown_names_the_broker_that_holds_it(lab: MakeLab, tmp_
     first, second, third = quorum.brokers
     quorum.create_topic("orders", assignment=[[first, second, third]] * 2)
     with monitor_cluster(quorum, tmp_path / "monitor") as monitor:
-        monitor.start_scenario({"observer-lagging.hold": 3600, "operation-unfinished.shutting_down_for": 10})
+        monitor.start_scenario(
+            {
+                "observer-lagging.hold": 3600,
+                "operation-unfinished.shutting_down_for": 10,
+                "operation-unfinished.hold": 1,
+            }
+        )
         with pause_nodes(quorum, second):
             quorum.node(first).running_process().signal(signal.SIGTERM)
             fired = monitor.wait_for("operation-unfinished", within_s=120)

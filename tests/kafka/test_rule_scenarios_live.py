@@ -65,6 +65,8 @@ def test_a_majority_stops_fetching_and_nothing_is_committed(lab: Lab, monitor: M
 
 def test_followers_that_run_in_bursts_make_commits_slow(lab: Lab, monitor: MonitoredCluster) -> None:
     leader, followers = lab.leader, lab.followers
+    # How long the leader took while the nodes started counts for half a minute.
+    monitor.wait_for_quorum(lambda quorum: quorum.commit_wait is not None and not quorum.commit_wait.answer_ms)
     monitor.start_scenario({"commits-slow.hold": 1})
 
     # A burst is shorter than the age of a fetch: each follower is in sync.

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from connectors.settings import LoginSection
+from connectors.settings.sections import LoginSection
 from connectors.sinks.sink_config import PeopleSection, RuleFilter, SinkSection
 from connectors.sinks.sink_entry import SINK_SECTIONS
 from streaming.config import Config

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from connectors.alert_json import alert_schema
+from connectors.sinks.alert_json import alert_schema
 from rules.evaluate import ALL_RULES
 from streaming.config import config_json_schema
 from tests import configuration_page, metric_page, rule_pages, status_schema

@@ -11,7 +11,7 @@ from connectors.gather.publisher import Publisher
 from connectors.observations.log_event import LogAdvanced
 from connectors.observations.observation import Observation, ObservationKind, Urgency
 from connectors.observations.partition_run import DecodedItem
-from connectors.wall_clock import RowClock
+from connectors.process.wall_clock import RowClock
 from rules.model.monitoring import FailedObservation, LeaderView, Probe
 from rules.model.replica import Poll
 from streaming.replay.decoded_row import decode_observation

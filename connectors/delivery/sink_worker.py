@@ -12,8 +12,8 @@ from threading import Thread
 from connectors.delivery.delivery_report import SinkResult
 from connectors.delivery.ledger import Ledger
 from connectors.delivery.retries import RetrySchedule, SetAside
-from connectors.json_log import alert_fields
-from connectors.secret import redact
+from connectors.process.json_log import alert_fields
+from connectors.settings.secret import redact
 from connectors.sinks.sink import Delivered, DeliveryMode, Outcome, Rejected, Retry, Sink
 from rules.alert import Alert, AlertKey
 from rules.evaluate import ALL_RULES

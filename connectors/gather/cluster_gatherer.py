@@ -18,7 +18,7 @@ from connectors.kafka.client import Client
 from connectors.kafka.cluster_connection import Address, ClusterConnection
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.request_pacing import RateLimiter
-from connectors.wall_clock import RowClock, wall_ms
+from connectors.process.wall_clock import RowClock, wall_ms
 from rules.model.monitoring import FailedObservation, ObservationSource, Reason
 
 _LOG = logging.getLogger(__name__)

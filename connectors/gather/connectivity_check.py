@@ -19,7 +19,7 @@ from connectors.kafka.messages import (
     parse_describe_quorum,
     parse_fetch,
 )
-from connectors.wall_clock import wall_ms
+from connectors.process.wall_clock import wall_ms
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource
 from rules.model.replica import Poll

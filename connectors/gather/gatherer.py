@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import BinaryIO, Final, TextIO
 
 from connectors.errors import JournalError, UsageError
-from connectors.freed_memory import keep_freed_memory
 from connectors.gather.cluster_gatherer import ClusterGatherer
 from connectors.gather.commit_buffer import FetchPosition
 from connectors.gather.gatherer_input import (
@@ -32,6 +31,7 @@ from connectors.gather.publisher import Publisher
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.request_pacing import RateLimiter
+from connectors.process.freed_memory import keep_freed_memory
 from connectors.store.journal_writer import JournalWriter
 
 OK, USAGE, NO_JOURNAL = 0, 2, 3

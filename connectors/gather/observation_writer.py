@@ -21,7 +21,7 @@ from connectors.metadata.record_framing import is_noop
 from connectors.metadata.redaction import redact
 from connectors.observations.log_event import VotersReplaced
 from connectors.observations.observation import Observation, ObservationKind, Urgency, to_json
-from connectors.wall_clock import RowClock, steady_ms
+from connectors.process.wall_clock import RowClock, steady_ms
 from rules.model.identifiers import Endpoint, Millis, NodeId, SnapshotId
 from rules.model.membership import ControllerRegistration
 from rules.model.monitoring import FailedObservation, LeaderView, ObservationSource, Probe, Reason

@@ -18,7 +18,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from connectors.errors import ObservationError, UsageError
 from connectors.kafka.error_classification import CLIENT_CERTIFICATE_DETAILS
-from connectors.secret import Secret
+from connectors.settings.secret import Secret
 from connectors.store.stored_json import parse_json
 from rules.model.monitoring import Reason
 

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from connectors import librdkafka
 from connectors.errors import KraftwatchError
+from connectors.kafka import librdkafka
 from connectors.relay.relay_message import RelayMessage, TopicError
 from connectors.relay.topic_client import TRANSACTION_S, open_producer, reason
-from connectors.settings import TopicSection
+from connectors.settings.sections import TopicSection
 
 _CONNECT_S: Final = 10.0
 _ABORT_S: Final = 2.0

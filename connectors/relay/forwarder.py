@@ -18,14 +18,14 @@ from typing import Final
 from confluent_kafka import KafkaException
 
 from connectors.errors import KraftwatchError, UsageError
+from connectors.process.wall_clock import wall_ms
 from connectors.relay.cluster_writer import ClusterWriter, FencedError
 from connectors.relay.relay_message import TopicError
 from connectors.relay.relayed_cluster import RelayedCluster, Role
 from connectors.relay.topic_client import open_producer, reason
 from connectors.relay.topic_tail import TopicTail
-from connectors.settings import TopicSection
+from connectors.settings.sections import TopicSection
 from connectors.store.journal_reader import JournalReader
-from connectors.wall_clock import wall_ms
 
 _LOG = logging.getLogger(__name__)
 _ROWS_AT_ONCE: Final = 500

@@ -24,7 +24,7 @@ from google_crc32c import value as crc32c
 
 from connectors.errors import KraftwatchError, UndecodableError
 from connectors.observations.observation import Observation, packed, unpacked
-from connectors.settings import TopicSection
+from connectors.settings.sections import TopicSection
 from rules.firing import AHEAD_MS
 from rules.formatting import ms_text, utc_text
 

@@ -17,7 +17,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import NewTopic
 
-from connectors import librdkafka
+from connectors.kafka import librdkafka
+from connectors.process.wall_clock import wall_ms
 from connectors.relay.relay_message import (
     Baseline,
     RelayMessage,
@@ -27,8 +28,7 @@ from connectors.relay.relay_message import (
     check_row,
     parse_message,
 )
-from connectors.settings import TopicSection
-from connectors.wall_clock import wall_ms
+from connectors.settings.sections import TopicSection
 
 MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
 """The largest compressed batch that a created topic accepts; a piece of a snapshot has 8 MiB before compression."""

@@ -12,11 +12,11 @@ from typing import Any, Final, TypeAlias
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
 
-from connectors import librdkafka
 from connectors.errors import UsageError
+from connectors.kafka import librdkafka
 from connectors.relay.relay_message import RowsLostError, TopicError, TopicMessage
 from connectors.relay.topic_client import open_consumer, reason, topic_message
-from connectors.settings import TopicSection
+from connectors.settings.sections import TopicSection
 
 Place: TypeAlias = tuple[str, int]
 """A topic, and the number of a partition."""

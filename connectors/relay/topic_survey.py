@@ -15,7 +15,7 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 from connectors.errors import UndecodableError
 from connectors.relay.relay_message import Baseline, SurveyedCluster, TopicSurvey
 from connectors.relay.topic_client import Progress, TopicReader, accepted, reading
-from connectors.settings import TopicSection
+from connectors.settings.sections import TopicSection
 from rules.formatting import plural
 
 _NEWEST_MESSAGES: Final = 5_000

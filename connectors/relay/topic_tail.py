@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from connectors import librdkafka
 from connectors.errors import UndecodableError
+from connectors.kafka import librdkafka
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.relay.relay_message import Baseline, RelayMessage, TopicError
 from connectors.relay.topic_client import accepted, ends, open_consumer, partitions, reason
-from connectors.settings import TopicSection
+from connectors.settings.sections import TopicSection
 from connectors.store.follow_progress import FollowProgress, advance
 
 _LOG = logging.getLogger(__name__)

@@ -30,10 +30,11 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr, model_validator
 
-from connectors.alert_json import compact_json
 from connectors.errors import UsageError
-from connectors.secret import Secret
-from connectors.settings import placed_error
+from connectors.process.wall_clock import wall_ms
+from connectors.settings.secret import Secret
+from connectors.settings.sections import placed_error
+from connectors.sinks.alert_json import compact_json
 from connectors.sinks.alertmanager_list import (
     LABELS,
     LIST_BYTES,
@@ -51,7 +52,6 @@ from connectors.sinks.sink import Delivered, Outcome, Responses, Retry, SerialSi
 from connectors.sinks.sink_config import TEST_RULE, TIMEOUT_S, MessageLinks, SinkSection, SinkServer, url_server
 from connectors.sinks.webhook import host_of
 from connectors.store.store_place import StorePlace
-from connectors.wall_clock import wall_ms
 from rules.alert import Alert, AlertState
 from rules.evidence_text import plain_evidence
 from rules.finding import Plain, Severity

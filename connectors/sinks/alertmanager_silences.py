@@ -15,11 +15,11 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from connectors.errors import KraftwatchError
+from connectors.process.wall_clock import wall_ms
 from connectors.sinks.alertmanager_list import unreadable
 from connectors.sinks.following import Following
 from connectors.sinks.http_request import HttpResponse
 from connectors.sinks.sink import Retry
-from connectors.wall_clock import wall_ms
 from rules.formatting import shortened, visible
 from rules.model.identifiers import Millis
 from rules.notifications.route import SilenceOfService

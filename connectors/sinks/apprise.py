@@ -16,8 +16,8 @@ import requests
 from pydantic import SecretStr, model_validator
 
 from connectors.errors import UsageError
-from connectors.extras import Extra, require
-from connectors.secret import Secret, excerpt
+from connectors.process.extras import Extra, require
+from connectors.settings.secret import Secret, excerpt
 from connectors.sinks.bounded_http import Bound, BoundedAdapter, bounded
 from connectors.sinks.bounded_mail import BoundedSmtp, BoundedSmtpTls
 from connectors.sinks.http_request import LATE, HttpResponse, outcome_of_response, url_secrets

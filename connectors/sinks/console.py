@@ -12,8 +12,8 @@ from typing import TextIO
 from rich.console import Console as RichConsole
 from rich.text import Text
 
-from connectors.alert_json import minimal_alert
-from connectors.json_log import alert_fields, json_event, uses_json
+from connectors.process.json_log import alert_fields, json_event, uses_json
+from connectors.sinks.alert_json import minimal_alert
 from connectors.sinks.sink import Delivered, DeliveryMode, Outcome, Retry
 from connectors.sinks.sink_config import MessageLinks, SinkSection
 from connectors.store.store_place import StorePlace

@@ -19,7 +19,7 @@ import requests
 from requests.utils import DEFAULT_CA_BUNDLE_PATH, get_auth_from_url
 from urllib3.exceptions import DecodeError, HTTPError
 
-from connectors.secret import excerpt
+from connectors.settings.secret import excerpt
 from connectors.sinks.bounded_http import ANSWER_BYTES, PAGE_BYTES, BoundedAdapter, bounded, is_html
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry
 from connectors.store.stored_json import parse_json

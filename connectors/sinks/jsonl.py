@@ -14,8 +14,8 @@ from pathlib import Path
 
 from pydantic import field_validator
 
-from connectors.alert_json import key_of, to_line
 from connectors.errors import UsageError
+from connectors.sinks.alert_json import key_of, to_line
 from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Retry
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection
 from connectors.store.durable_file import append, lock, sync_path

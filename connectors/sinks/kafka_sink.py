@@ -6,7 +6,7 @@ The sink itself is in `kafka_topic`, which needs librdkafka.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from connectors.settings import Bootstrap, TopicName, TopicSection, host_port
+from connectors.settings.sections import Bootstrap, TopicName, TopicSection, host_port
 from connectors.sinks.sink import DeliveryMode, Sink
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection, SinkServer
 from connectors.store.store_place import StorePlace

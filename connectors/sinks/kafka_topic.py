@@ -19,10 +19,10 @@ from weakref import WeakMethod
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import NewTopic
 
-from connectors import librdkafka
-from connectors.alert_json import to_line
 from connectors.errors import UsageError
-from connectors.settings import TopicSection
+from connectors.kafka import librdkafka
+from connectors.settings.sections import TopicSection
+from connectors.sinks.alert_json import to_line
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Rejected, Retry
 from rules.alert import Alert, AlertKey
 from rules.model.identifiers import Millis

@@ -28,8 +28,8 @@ from typing import Any, ClassVar, Literal
 from pydantic import SecretStr, TypeAdapter, model_validator
 
 from connectors.errors import UsageError
-from connectors.secret import Secret, excerpt
-from connectors.settings import placed_error
+from connectors.settings.secret import Secret, excerpt
+from connectors.settings.sections import placed_error
 from connectors.sinks.http_request import HttpResponse, outcome_of_response, post
 from connectors.sinks.notification_text import delay_text, other_alert_lines
 from connectors.sinks.pagerduty_poll import AcknowledgementPoll

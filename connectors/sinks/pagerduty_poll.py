@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from connectors.errors import KraftwatchError
-from connectors.secret import Secret
+from connectors.settings.secret import Secret
 from connectors.sinks.following import Following
 from connectors.sinks.http_request import HttpResponse, get, outcome_of_response
 from connectors.sinks.sink import Delivered, OpenIncident, Retry

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from connectors.alert_json import minimal_alert
 from connectors.errors import KraftwatchError
-from connectors.json_log import alert_fields
-from connectors.secret import redact
+from connectors.process.json_log import alert_fields
+from connectors.settings.secret import redact
+from connectors.sinks.alert_json import minimal_alert
 from rules.alert import AlertId
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification

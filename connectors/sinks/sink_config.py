@@ -20,8 +20,8 @@ from pydantic_core import CoreSchema
 from requests.utils import get_environ_proxies, select_proxy
 
 from connectors.errors import StoreError, UnavailableStoreError, UsageError
-from connectors.secret import Secret
-from connectors.settings import Duration, SecretsSection, Section, url_problem
+from connectors.settings.secret import Secret
+from connectors.settings.sections import Duration, SecretsSection, Section, url_problem
 from connectors.sinks.http_request import error_text, tls_context
 from connectors.sinks.sink import DeliveryMode, DeliveryOptions, Sink
 from connectors.store.store_place import StorePlace

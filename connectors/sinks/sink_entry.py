@@ -6,7 +6,7 @@ from typing import Any, get_args
 from pydantic import GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
 
-from connectors.settings import Section
+from connectors.settings.sections import Section
 from connectors.sinks.alertmanager import AlertmanagerSection
 from connectors.sinks.apprise import AppriseSection
 from connectors.sinks.console import ConsoleSection

@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, TypeAdapter, model_validator
 
 from connectors.errors import KraftwatchError
-from connectors.secret import Secret, excerpt
-from connectors.settings import ValidUrl, placed_error, url_problem
+from connectors.settings.secret import Secret, excerpt
+from connectors.settings.sections import ValidUrl, placed_error, url_problem
 from connectors.sinks.http_request import HttpResponse, outcome_of_response, post
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Responses, Retry, SerialSink, Sink
 from connectors.sinks.sink_config import TIMEOUT_S, MessageLinks, PeopleSection, SinkServer, SinkState, url_server

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from connectors.alert_json import compact_json, to_object
 from connectors.errors import UsageError
-from connectors.secret import Secret
-from connectors.settings import HttpSection, url_problem
+from connectors.settings.secret import Secret
+from connectors.settings.sections import HttpSection, url_problem
+from connectors.sinks.alert_json import compact_json, to_object
 from connectors.sinks.http_request import outcome_of_response, post
 from connectors.sinks.sink import Outcome, SerialSink
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, PeopleSection, SinkServer, url_server

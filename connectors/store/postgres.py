@@ -10,8 +10,8 @@ from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError
 
 from connectors.errors import StoreError, UnavailableStoreError, UsageError
-from connectors.extras import Extra, require
-from connectors.secret import Secret, redact
+from connectors.process.extras import Extra, require
+from connectors.settings.secret import Secret, redact
 from connectors.store.database import LACKS_TABLES, Database
 from connectors.store.revisions import check_revision
 from connectors.store.store_place import PostgresPlace

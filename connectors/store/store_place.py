@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
-from connectors.secret import Secret
+from connectors.settings.secret import Secret
 
 _SCHEMES: Final = ("postgresql", "postgres")
 _OPTIONS: Final = ("sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "target_session_attrs")

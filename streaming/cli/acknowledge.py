@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connectors.errors import UsageError
-from connectors.wall_clock import wall_ms
+from connectors.process.wall_clock import wall_ms
 from rules.formatting import and_join
 from streaming.cli.options import (
     CheckpointFolder,

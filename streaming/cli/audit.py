@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from connectors.errors import UsageError
-from connectors.wall_clock import wall_ms
+from connectors.process.wall_clock import wall_ms
 from rules.formatting import iso, plural, visible
 from rules.model.identifiers import Millis
 from streaming.cli.config_from_options import check_only, patterns, selected
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from connectors.store.store_place import StorePlace
     from streaming.data_quality.audit import Audit
     from streaming.data_quality.quarantine_report import QuarantinedItem
-    from streaming.status.recording import Recording
+    from streaming.query.recording import Recording
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rules.finding import Plain
     from streaming.replay.cluster_settings import ClusterSettings
     from streaming.status.cluster_status import ClusterState, ClusterStatus
-    from streaming.status.from_log_dir import LogDirContents
+    from streaming.status.log_dir_status import LogDirContents
 
 _REPEAT_S = 1.0
 INTERRUPTED = 130
@@ -45,7 +45,7 @@ def query(
         return states
     # Imported here: kafka-python takes as long to load as everything else together.
     from streaming.cli.recorded_states import query_targets, recorded_reader
-    from streaming.status.live import query_clusters
+    from streaming.query.live import query_clusters
 
     job = None if opts.config is None else config_from_options.resolve_config(opts)
     config = config_from_options.resolve_clusters(opts) if job is None else job
@@ -124,8 +124,8 @@ def _with_acknowledged(statuses: "Sequence[ClusterStatus]", opts: StatusOptions)
     if (opts.config is None and opts.journal is None) or opts.at is not None:
         return statuses
     from connectors.delivery.ledger import firing_alerts
+    from connectors.process.wall_clock import wall_ms
     from connectors.store.acknowledgements import AcknowledgementStore
-    from connectors.wall_clock import wall_ms
     from streaming.cli.recorded_job import RecordedJob
     from streaming.status.cluster_status import with_acknowledged
 
@@ -145,7 +145,7 @@ def read_disks(opts: LookBackOptions) -> "Sequence[LogDirContents]":
         return []
     if opts.live or opts.journal is not None:
         raise UsageError("--log-dir reads disks: do not combine it with --cluster, --config or --journal")
-    from streaming.status.from_log_dir import replay_log_dir
+    from streaming.query.from_log_dir import replay_log_dir
 
     return [replay_log_dir(folder, opts.point_in_time) for folder in opts.log_dir]
 
@@ -159,7 +159,7 @@ def _recorded_states(opts: LookBackOptions) -> "Sequence[ClusterState] | None":
     if not disks and upto is None and (opts.journal is None or opts.live):
         return None
     from streaming.cli.recorded_job import RecordedJob
-    from streaming.status.recording import recorded_state, replay_recording
+    from streaming.query.recording import recorded_state, replay_recording
 
     if isinstance(opts, StatusOptions) and opts.watch:
         raise UsageError("--watch needs a cluster to query: give --cluster NAME=HOST:PORT,… or --config FILE")

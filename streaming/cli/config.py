@@ -65,7 +65,7 @@ def check(
 
       kraftwatch config check kraftwatch.yaml --send-test
     """
-    from connectors.wall_clock import wall_ms
+    from connectors.process.wall_clock import wall_ms
     from streaming.config import load, mistakes
     from streaming.config.exposure import exposures, unreadable
     from streaming.doctor.config_summary import config_summary, summary_text

@@ -65,7 +65,7 @@ def doctor(opts: ClusterOptions) -> None:
 
 def _known_from_job(opts: ClusterOptions, config: "Config") -> "Iterator[CheckResult]":
     """Yields what a running job finds critical: then what fails here may be no fault of the connection."""
-    from connectors.wall_clock import wall_ms
+    from connectors.process.wall_clock import wall_ms
     from rules.evaluate import BLIND
     from rules.finding import Severity
     from rules.formatting import utc_text

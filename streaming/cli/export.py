@@ -79,9 +79,9 @@ def _export(
     """Writes the tables, and returns the number of new rows of each; of `events`, that of their observations."""
     from streaming.dataframes import register
     from streaming.dataframes.export import EXPORT_SETTINGS, TableExport
-    from streaming.pipeline.hadoop_folder import missing_file_system
-    from streaming.pipeline.query import SPARK_ERRORS, error_cause
-    from streaming.pipeline.spark_session import start_spark
+    from streaming.pipeline.spark.errors import SPARK_ERRORS, error_cause
+    from streaming.pipeline.spark.hadoop_folder import missing_file_system
+    from streaming.pipeline.spark.spark_session import start_spark
 
     print_progress("starting Spark")
     own = {} if config is None else {**config.pipeline.spark_settings(), **config.spark}
@@ -116,7 +116,7 @@ def _export(
 
 def _place(to: str) -> str:
     """Returns the URI of the folder, for Spark."""
-    from connectors.settings import uri_scheme
+    from connectors.settings.sections import uri_scheme
     from streaming.config import checkpoint_place
 
     try:

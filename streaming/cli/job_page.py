@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from connectors.errors import KraftwatchError, UsageError
-from connectors.secret import Secret
-from connectors.settings import url_problem
-from connectors.wall_clock import wall_ms
+from connectors.process.wall_clock import wall_ms
+from connectors.settings.secret import Secret
+from connectors.settings.sections import url_problem
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis
 from streaming.cli.output import print_progress
 
 if TYPE_CHECKING:
+    from streaming.query.past_replay import StoredCluster
+    from streaming.query.recording import ReplayedJournal, SettingsOf
     from streaming.replay.cluster_settings import ClusterSettings
     from streaming.status.cluster_status import ClusterState
-    from streaming.status.past_replay import StoredCluster
-    from streaming.status.recording import ReplayedJournal, SettingsOf
 
 _REQUEST_S: Final = 10.0
 _REPEAT_S: Final = 1.0
@@ -71,7 +71,7 @@ class JobPage:
         """Returns the newest state of a cluster, once the job has replayed its journal; prints what it waits for."""
         from pydantic import TypeAdapter, ValidationError
 
-        from streaming.status.past_replay import StoredCluster
+        from streaming.query.past_replay import StoredCluster
 
         answer = self._get(f"/api/recorded/{quote(name, safe='')}")
         try:
@@ -153,14 +153,14 @@ class JobPage:
 
 
 def _restored(stored: "StoredCluster", settings: "ClusterSettings") -> "ReplayedJournal":
-    from streaming.status.recording import ReplayedJournal
+    from streaming.query.recording import ReplayedJournal
 
     return ReplayedJournal.restored(stored.state, settings, stored.newest_ms)
 
 
 def _state(one: "ReplayedJournal", since_ms: Millis) -> "ClusterState":
+    from streaming.query.recording import missing_since
     from streaming.status.cluster_status import ClusterState
-    from streaming.status.recording import missing_since
 
     return ClusterState(
         quorum=one.machine.quorum(),

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from connectors.errors import KraftwatchError, UsageError
-from connectors.extras import Extra, require
+from connectors.process.extras import Extra, require
 
 app = typer.Typer(help="Start and stop a real Kafka quorum on this machine, for experiments.", no_args_is_help=True)
 

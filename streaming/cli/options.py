@@ -33,7 +33,7 @@ TIMEOUT_S = 10.0
 def _timeout(value: str | float) -> float:
     if isinstance(value, float):
         return value
-    from connectors.settings import parse_seconds
+    from connectors.settings.sections import parse_seconds
 
     seconds = parse_seconds(value)
     if not 1 <= seconds <= 600:
@@ -231,7 +231,7 @@ def existing_checkpoint(place: str | None) -> Path:
     Raises:
         UsageError: it does not exist, or only Spark uses it.
     """
-    from connectors.settings import uri_scheme
+    from connectors.settings.sections import uri_scheme
     from streaming.config import Config, checkpoint_place
 
     try:
@@ -320,7 +320,7 @@ def end_time(for_: str | None, until: str | None, now_ms: Millis, what: str, *, 
 
     `what` ends, for a sentence: `a silence`; `advice` follows the sentence about one that would last too long.
     """
-    from connectors.settings import parse_seconds
+    from connectors.settings.sections import parse_seconds
 
     if for_ is not None and until is not None:
         raise UsageError("give --for DURATION or --until TIME, not both")

@@ -8,7 +8,7 @@ from rich.console import Console, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from connectors.json_log import json_event, uses_json
+from connectors.process.json_log import json_event, uses_json
 
 FILE_WIDTH = 1_000
 """The width of tables in a file or a pipe, where lines are not wrapped."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from connectors.store.database import Database
     from rules.alert import Alert
     from streaming.config import Config
-    from streaming.status.recording import Recording, ReplayedJournal, SettingsOf
+    from streaming.query.recording import Recording, ReplayedJournal, SettingsOf
 
 
 class RecordedJob:
@@ -55,7 +55,7 @@ class RecordedJob:
 
     def recording(self) -> "Recording":
         """Returns the given journal, or that of the configured job, or what relays wrote for it."""
-        from streaming.status.recording import open_journal
+        from streaming.query.recording import open_journal
 
         if self._opts.journal is not None:
             return open_journal(self._opts.journal, print_progress)
@@ -76,8 +76,8 @@ class RecordedJob:
             UsageError: they cannot be read.
             JournalError: the journal is damaged.
         """
+        from streaming.query.recording import replayed, replayed_recording
         from streaming.report.back_test import EVALUATE_BEFORE_MS, log_dir_rows
-        from streaming.status.recording import replayed, replayed_recording
 
         if self._opts.log_dir is not None:
             rows = log_dir_rows(self._opts.log_dir)

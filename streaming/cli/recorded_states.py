@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from connectors.gather.node_directory import KnownEndpoints
     from streaming.config import ClustersConfig, Config
     from streaming.pipeline.checkpoint import Checkpoint
+    from streaming.query.query_target import QueryTarget
+    from streaming.query.recording import Recording, ReplayedJournal, SettingsOf
     from streaming.replay.cluster_settings import ClusterSettings
-    from streaming.status.query_target import QueryTarget
-    from streaming.status.recording import Recording, ReplayedJournal, SettingsOf
 
 DEFAULT_CHECKPOINT: Final = Path("kraftwatch-checkpoint")
 """The default of `checkpoint` in the configuration."""
@@ -76,7 +76,7 @@ def recorded_reader(
 
 def query_targets(config: "ClustersConfig") -> "list[QueryTarget]":
     """Returns the clusters of a configuration to query."""
-    from streaming.status.query_target import QueryTarget
+    from streaming.query.query_target import QueryTarget
 
     return [
         QueryTarget(cluster=section.cluster(), settings=partial(config.cluster_settings, section))
@@ -128,7 +128,7 @@ def _given(opts: ClusterOptions) -> JobRecording | None:
     if journal is None:
         return None
     from streaming.pipeline.checkpoint import Checkpoint
-    from streaming.status.recording import open_journal
+    from streaming.query.recording import open_journal
 
     opened = open_journal(journal, print_progress)
     checkpoint = journal.parent if journal.name == "journal" else journal
@@ -150,7 +150,7 @@ def _running(job: "Config | None") -> JobRecording | None:
     own = DEFAULT_CHECKPOINT if job is None else job.folder
     for folder in filter(_may_be_locked, dict.fromkeys((own, SERVICE_CHECKPOINT))):
         from streaming.pipeline.checkpoint import Checkpoint
-        from streaming.status.recording import has_journal
+        from streaming.query.recording import has_journal
 
         checkpoint = Checkpoint(folder=folder, store=None if job is None else job.server)
         held = checkpoint.is_held()
@@ -172,7 +172,7 @@ def _may_be_locked(folder: Path) -> bool:
 def _ended(job: "Config", opts: ClusterOptions) -> JobRecording | None:
     """Returns what the job of a configuration recorded here or, by relays, in a topic; None if it never ran."""
     from streaming.pipeline.checkpoint import Checkpoint
-    from streaming.status.recording import has_journal
+    from streaming.query.recording import has_journal
 
     if job.source == "kafka":
         from streaming.cli.recorded_job import RecordedJob
@@ -183,7 +183,7 @@ def _ended(job: "Config", opts: ClusterOptions) -> JobRecording | None:
 
 
 def _of_checkpoint(checkpoint: "Checkpoint") -> JobRecording:
-    from streaming.status.recording import open_journal
+    from streaming.query.recording import open_journal
 
     recording = open_journal(checkpoint.folder, print_progress)
     return JobRecording(
@@ -201,7 +201,7 @@ def _addresses(known: "KnownEndpoints") -> frozenset[tuple[str, int]]:
 
 def _states(recording: "Recording", settings_of: "SettingsOf") -> "Mapping[str, ReplayedJournal]":
     """Returns the newest states in a recording, by the names in their settings."""
-    from streaming.status.recording import JournalRecording, replay_recording
+    from streaming.query.recording import JournalRecording, replay_recording
 
     recorded_names: dict[str, str] = {}
 

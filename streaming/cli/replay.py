@@ -67,7 +67,7 @@ def replay(
 
 
 def _print(alerts: "Iterator[Alert]", *, as_json: bool) -> None:
-    from connectors.alert_json import to_line
+    from connectors.sinks.alert_json import to_line
     from connectors.sinks.console import rendered
 
     count = 0

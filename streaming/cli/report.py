@@ -102,10 +102,10 @@ def bundle(
       kraftwatch bundle --checkpoint DIR --output incident.tar.gz
     """
     from streaming.pipeline.checkpoint import Checkpoint
+    from streaming.query.recording import replay_recording
     from streaming.report.bundle import make_bundle
     from streaming.status.build_status import cluster_status
     from streaming.status.cluster_status import status_json
-    from streaming.status.recording import replay_recording
 
     job = RecordedJob(options.RecordedOptions(journal=checkpoint, config=config))
     replayed = replay_recording(job.recording(), job.settings)

@@ -67,9 +67,9 @@ def plan(
 
       kraftwatch rescue plan --log-dir c1/metadata --log-dir c2/metadata
     """
+    from streaming.query.from_log_dir import replay_or_empty
     from streaming.rescue.plan_output import plan_json, plan_text, probed_endpoints, proposal
     from streaming.rescue.rescue_plan import make_plan
-    from streaming.status.from_log_dir import replay_or_empty
 
     rescue_plan = make_plan([replay_or_empty(folder) for folder in log_dir], initial_controllers)
     voters = proposal(rescue_plan) if probe else ()

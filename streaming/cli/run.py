@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.json_log import use_format
+from connectors.process.json_log import use_format
 from streaming.cli import options
 from streaming.cli.config_from_options import resolve_config
 from streaming.cli.output import print_progress

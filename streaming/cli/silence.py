@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.alert_json import silence_to_json
 from connectors.errors import UsageError
-from connectors.wall_clock import wall_ms
+from connectors.process.wall_clock import wall_ms
+from connectors.sinks.alert_json import silence_to_json
 from rules.evaluate import ALL_RULES
 from rules.finding import Severity
 from rules.formatting import iso, ms_text
@@ -173,7 +173,7 @@ def _of_each_pattern(silence: Silence, patterns: Iterable[Sequence[str]]) -> Ite
 
 def _check_patterns(option: str, patterns: Sequence[str] | None, known: Collection[str]) -> None:
     """Rejects a pattern that matches no known value: the silence would have no effect."""
-    from connectors.settings import unmatched
+    from connectors.settings.sections import unmatched
 
     for pattern in patterns or ():
         if problem := unmatched(pattern, known, option):

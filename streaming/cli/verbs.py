@@ -6,7 +6,7 @@ from typing import Any, Literal
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from connectors.extras import Extra, require
+from connectors.process.extras import Extra, require
 from streaming.cli.output import print_message
 
 _MARKUP: Literal["rich"] = "rich"

@@ -77,7 +77,7 @@ def _controllers(opts: LookBackOptions) -> "Controllers":
 
 
 def _change(move: Sequence[str], lose: Sequence[int], restart: str) -> "Change":
-    from connectors.settings import host_port
+    from connectors.settings.sections import host_port
     from rules.model.identifiers import NodeId
     from streaming.status.what_if import Change
 

@@ -9,7 +9,7 @@ A name is imported when it is used: a query of clusters on the command line need
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from connectors.settings import host_port
+from connectors.settings.sections import host_port
 
 if TYPE_CHECKING:
     from streaming.config.cluster_section import ClusterSection, flattened

@@ -10,8 +10,8 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from connectors.errors import UsageError
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.secret import Secret
-from connectors.settings import (
+from connectors.settings.secret import Secret
+from connectors.settings.sections import (
     BY_PASSWORD,
     Bootstrap,
     LoginSection,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field, model_validator
 
-from connectors.settings import Section
+from connectors.settings.sections import Section
 from streaming.config.cluster_section import (
     ClusterDefaults,
     ClusterSection,

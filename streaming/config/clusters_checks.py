@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 
 from connectors.errors import UsageError
-from connectors.settings import host_port, unmatched
+from connectors.settings.sections import host_port, unmatched
 from streaming.config.cluster_section import ClusterSection
 from streaming.config.clusters import ClustersConfig, matches
 from streaming.config.sentences import KeyPath, placed, sentences

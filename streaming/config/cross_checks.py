@@ -5,7 +5,7 @@ A name that matches nothing would silence a sink, or leave a maintenance window 
 
 from collections.abc import Iterator
 
-from connectors.settings import uri_scheme
+from connectors.settings.sections import uri_scheme
 from connectors.sinks.sink_config import SinkSection
 from rules.evaluate import ALL_RULES
 from rules.model.job_state import JOB_CLUSTER_ID

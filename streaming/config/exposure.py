@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from connectors.errors import UsageError
-from connectors.settings import Section, host_port, readable
+from connectors.settings.sections import Section, host_port, readable
 from rules.formatting import and_join
 from streaming.config.cluster_section import ClusterSection
 from streaming.config.root import Config

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from connectors.errors import UsageError
-from connectors.settings import readable
+from connectors.settings.sections import readable
 from streaming.config.cross_checks import contradictions, mistakes_between_parts
 from streaming.config.root import Config
 from streaming.config.sentences import Document, placed, sentences, shown

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator, model_validator
 
-from connectors.settings import Duration, Section
+from connectors.settings.sections import Duration, Section
 from rules.model.identifiers import Millis
 from rules.notifications.route import Silence
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from connectors.errors import UsageError
 from connectors.relay.relay_message import RecordedTopic
-from connectors.settings import Bootstrap, Duration, LocalFolder, TopicName, TopicSection
+from connectors.settings.sections import Bootstrap, Duration, LocalFolder, TopicName, TopicSection
 
 _MIB = 1024 * 1024
 

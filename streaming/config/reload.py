@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from connectors.errors import UnavailableStoreError, UsageError
-from connectors.signals import SignalFlag
-from connectors.wall_clock import wall_ms
+from connectors.process.signals import SignalFlag
+from connectors.process.wall_clock import wall_ms
 from rules.evaluate import exception_site
 from streaming.config import Config
 

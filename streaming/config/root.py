@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
 
-from connectors.json_log import LogFormat
-from connectors.secret import Secret
-from connectors.settings import (
+from connectors.process.json_log import LogFormat
+from connectors.settings.secret import Secret
+from connectors.settings.sections import (
     Duration,
     DurationOrZero,
     HttpSection,

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
-from connectors.settings import PLACED
+from connectors.settings.sections import PLACED
 from rules.formatting import visible
 
 KeyPath: TypeAlias = tuple[str | int, ...]

@@ -14,10 +14,10 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from connectors.alert_json import alert_schema
 from connectors.errors import JournalError
 from connectors.observations.observation import Observation
 from connectors.observations.partition_run import each_event
+from connectors.sinks.alert_json import alert_schema
 from connectors.store.audit_results import ContractResult
 from rules.evaluate import ALL_RULES
 from rules.finding import Plain, Severity

@@ -9,12 +9,12 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from connectors.alert_json import compact_json, to_object
 from connectors.gather.commit_buffer import BUFFER_BYTES_MAX
 from connectors.gather.log_follower import MAX_BYTES
 from connectors.metadata.redaction import redact
 from connectors.observations.log_event import PartitionChanged, PartitionSet, Undecodable, VotersReplaced
 from connectors.observations.observation import TYPE_OF_KIND, Event, Observation, ObservationKind, event_type
+from connectors.sinks.alert_json import compact_json, to_object
 from connectors.store.alert_store import AlertStore
 from connectors.store.store_place import StorePlace
 from connectors.store.stored_json import json_safe, parse_json

@@ -35,11 +35,11 @@ from streaming.config import Config
 from streaming.dataframes.metadata_log_source import local_path, timestamp_us
 from streaming.pipeline.arrow_schema import arrow_schema
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.hadoop_folder import HadoopFolder
 from streaming.pipeline.page_files import PageFiles
-from streaming.pipeline.remote_checkpoint import STATE_FORMAT
 from streaming.pipeline.schema import unpack_states
-from streaming.pipeline.spark_files import SparkFiles
+from streaming.pipeline.spark.hadoop_folder import HadoopFolder
+from streaming.pipeline.spark.remote_checkpoint import STATE_FORMAT
+from streaming.pipeline.spark.spark_files import SparkFiles
 from streaming.pipeline.stored_state import group_states, stored_batches
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings

@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructField, StructType, TimestampType
 
-from connectors.alert_json import compact_json
 from connectors.errors import UsageError
 from connectors.observations.observation import unpacked
+from connectors.sinks.alert_json import compact_json
 from connectors.store.alert_store import AlertRecord, AlertStore
 from connectors.store.audit_results import AuditResults, ContractResult
 from connectors.store.database import Database

@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from connectors.errors import StoreError, UsageError
-from connectors.extras import Extra, require
+from connectors.process.extras import Extra, require
 from connectors.sinks.http_request import error_text
 from connectors.sinks.sink_config import SinkSection, SinkServer, url_server
 from connectors.store.durable_file import is_open_to_others

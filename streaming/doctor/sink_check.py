@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from connectors.errors import UsageError
-from connectors.secret import redact
+from connectors.process.wall_clock import wall_ms
+from connectors.settings.secret import redact
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection
-from connectors.wall_clock import wall_ms
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.model.job_state import JOB_CLUSTER_ID

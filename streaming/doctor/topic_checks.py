@@ -54,7 +54,7 @@ def _described(config: Config, section: RelaySection) -> Iterator[CheckResult]:
     from confluent_kafka import KafkaException, TopicCollection
     from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-    from connectors import librdkafka
+    from connectors.kafka import librdkafka
     from connectors.relay.topic_client import reason
 
     topic = section.topic

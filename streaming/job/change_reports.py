@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Final
 
+from connectors.process.wall_clock import wall_ms
 from connectors.sinks.sink import ChangeSink, KnownState, Sink
-from connectors.wall_clock import wall_ms
 from rules.formatting import visible
 from rules.model.job_state import JOB_CLUSTER_ID
 from streaming.config import Config

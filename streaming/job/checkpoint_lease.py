@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Final, Self
 
 from connectors.errors import LeaseLostError, StoreError
-from connectors.signals import SignalFlag
+from connectors.process.signals import SignalFlag
 from connectors.store.database import Database
 from connectors.store.lease import LEASE_S, Lease
 from streaming.pipeline.active_role import RENEW_S
-from streaming.pipeline.query import JobError
+from streaming.pipeline.spark.errors import JobError
 
 log = logging.getLogger(__name__)
 

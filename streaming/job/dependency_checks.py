@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import SparkSession
 
@@ -10,8 +10,9 @@ from connectors.errors import KraftwatchError
 from connectors.store.durable_file import full_disk
 from streaming.job.dependencies import Ask, Checks, Dependency
 from streaming.job.job import Job
-from streaming.pipeline.hadoop_folder import HadoopFolder
-from streaming.pipeline.query import SPARK_ERRORS
+from streaming.pipeline.spark.errors import SPARK_ERRORS
+from streaming.pipeline.spark.hadoop_folder import HadoopFolder
+from streaming.pipeline.spark.internals import executor_count
 
 _IN_WORK_S: Final = 2.0
 """A batch that takes less needs no look at its tasks."""
@@ -72,10 +73,8 @@ def _without_core(spark: SparkSession) -> str | None:
 
 def _executors(spark: SparkSession) -> int | None:
     """Returns how many executors work for the job; None if Spark does not say."""
-    context: Any = spark.sparkContext
     try:
-        # The driver is one of them.
-        return len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1
+        return executor_count(spark)
     except SPARK_ERRORS:
         return None
 

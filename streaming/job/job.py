@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 from connectors.delivery.ledger import Ledger
 from connectors.kafka.cluster_id_lookup import identify
-from connectors.signals import SignalFlag
+from connectors.process.signals import SignalFlag
 from connectors.sinks.sink import Sink
 from connectors.store.acknowledgements import AcknowledgementStore
 from connectors.store.audit_results import AuditResults

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from connectors.wall_clock import RowClock, StepDetector, steady_ms, wall_ms
+from connectors.process.wall_clock import RowClock, StepDetector, steady_ms, wall_ms
 from rules.alert import Alert
 from rules.checks import monitor_blind
 from rules.evaluate import BLIND, JOB_RULES, evaluate_job

@@ -8,7 +8,7 @@ import sys
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-from connectors.json_log import LogFormat, json_formatter
+from connectors.process.json_log import LogFormat, json_formatter
 from rules.formatting import visible
 
 BYTES_MAX = 5_000_000

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from pyspark.sql import SparkSession
 
 from connectors.errors import ProcessEndedError, UsageError
+from connectors.process.wall_clock import wall_ms
 from connectors.store.journal_reader import JournalReader
-from connectors.wall_clock import wall_ms
 from rules.model.job_state import BlindCluster
 from streaming.config import Config
 from streaming.job.cluster_identity import record_ids
@@ -21,11 +21,12 @@ from streaming.pipeline.checkpoint_source import GATHERER
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.early_alerts import EarlyEvaluation, initial_states
 from streaming.pipeline.notifying import Notifying
-from streaming.pipeline.python_worker import shared_token
-from streaming.pipeline.query import JobError, Query, StateError
-from streaming.pipeline.remote_checkpoint import use_remote_checkpoint
-from streaming.pipeline.spark_files import SparkFiles
-from streaming.pipeline.spark_session import empty_folder
+from streaming.pipeline.query import Query
+from streaming.pipeline.spark.errors import JobError, StateError
+from streaming.pipeline.spark.python_worker import shared_token
+from streaming.pipeline.spark.remote_checkpoint import use_remote_checkpoint
+from streaming.pipeline.spark.spark_files import SparkFiles
+from streaming.pipeline.spark.spark_session import empty_folder
 from streaming.pipeline.step import Step
 from streaming.pipeline.topic_files import TopicState
 

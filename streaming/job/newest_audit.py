@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Final
 
 from connectors.errors import StoreError
+from connectors.process.wall_clock import steady_ms
 from connectors.store.audit_results import AuditResults
-from connectors.wall_clock import steady_ms
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.model.job_state import AuditedContract, AuditState

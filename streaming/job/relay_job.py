@@ -20,14 +20,14 @@ from dataclasses import replace
 from connectors.errors import JournalError, UsageError
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.cluster_id_lookup import identify
+from connectors.process.signals import STOP, SignalFlag
+from connectors.process.wall_clock import wall_ms
 from connectors.relay.forwarder import Forwarder
 from connectors.relay.relay_message import TopicError
 from connectors.relay.topic_client import check_settings
-from connectors.signals import STOP, SignalFlag
 from connectors.store.durable_file import private_files
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
-from connectors.wall_clock import wall_ms
 from rules.firing import AHEAD_MS
 from streaming.config import Config, host_port
 from streaming.config.relay_section import RelaySection

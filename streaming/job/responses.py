@@ -5,9 +5,9 @@ import secrets
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
+from connectors.process.wall_clock import wall_ms
 from connectors.sinks.sink import FollowedSink, OpenIncident, Sink
 from connectors.store.acknowledgements import AcknowledgementStore
-from connectors.wall_clock import wall_ms
 from rules.alert import Alert, AlertId
 from rules.model.identifiers import Millis
 from rules.notifications.notification import alert_histories

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
 
 from connectors.errors import KraftwatchError
-from connectors.signals import STOP, SignalFlag
+from connectors.process.signals import STOP, SignalFlag
 from connectors.store.durable_file import private_files
 from connectors.store.tables import job_database
 from streaming.config import Config
@@ -24,8 +24,8 @@ from streaming.job.serving import serve, serve_start
 from streaming.job.start_up import created, prepare
 from streaming.pipeline.active_role import job_id
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.query import stop_ignoring_errors
-from streaming.pipeline.spark_session import start_spark
+from streaming.pipeline.spark.errors import stop_ignoring_errors
+from streaming.pipeline.spark.spark_session import start_spark
 
 log = logging.getLogger(__name__)
 _SPARK_S = 20.0

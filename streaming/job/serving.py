@@ -3,8 +3,8 @@
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from connectors.process.wall_clock import wall_ms
 from connectors.store.durable_file import full_disk
-from connectors.wall_clock import wall_ms
 from rules.model.identifiers import Millis
 from streaming.config import Config, host_port
 from streaming.config.reload import ConfigFile

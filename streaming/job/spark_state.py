@@ -18,10 +18,10 @@ from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import KAFKA, checkpoint_source, record_source
-from streaming.pipeline.hadoop_folder import HadoopFolder
-from streaming.pipeline.query import error_cause
 from streaming.pipeline.schema import unpack_states
-from streaming.pipeline.spark_files import SparkFiles
+from streaming.pipeline.spark.errors import error_cause
+from streaming.pipeline.spark.hadoop_folder import HadoopFolder
+from streaming.pipeline.spark.spark_files import SparkFiles
 from streaming.pipeline.stored_state import group_states
 
 BEFORE = ".before-1"

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from connectors.errors import UnavailableStoreError, UsageError
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.cluster_id_lookup import identify
-from connectors.signals import SignalFlag
+from connectors.process.signals import SignalFlag
 from connectors.sinks.sink import Sink
 from connectors.sinks.sink_config import MessageLinks, SinkSection
 from connectors.store.database import Database

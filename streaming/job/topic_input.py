@@ -13,7 +13,7 @@ from connectors.relay.relay_message import (
     UnansweredTopicError,
     append_time_advice,
 )
-from connectors.settings import TopicSection
+from connectors.settings.sections import TopicSection
 from rules.model.identifiers import Millis
 from streaming.config import Config
 from streaming.config.relay_section import RelaySection

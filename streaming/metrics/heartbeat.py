@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from connectors.errors import UsageError
-from connectors.secret import Secret
-from connectors.settings import url_problem
+from connectors.process.wall_clock import wall_ms
+from connectors.settings.secret import Secret
+from connectors.settings.sections import url_problem
 from connectors.sinks.http_request import visit
 from connectors.sinks.sink import Retry
-from connectors.wall_clock import wall_ms
 from streaming.metrics.periodic import Periodic
 
 log = logging.getLogger(__name__)

@@ -14,9 +14,9 @@ from prometheus_client.core import Metric
 
 from connectors.errors import StoreError
 from connectors.gather.gatherer_stats import ClusterCounts, WrittenStats, read_stats
+from connectors.process.wall_clock import wall_ms
 from connectors.store.audit_results import AuditResults, ContractResult
 from connectors.store.collection import Collection
-from connectors.wall_clock import wall_ms
 from rules.finding import Severity
 from streaming.metrics.batch_stats import BatchStats
 from streaming.metrics.heartbeat import HeartbeatCounts

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from connectors.errors import UsageError
-from connectors.extras import Extra, require
-from connectors.secret import Secret, excerpt
-from connectors.settings import readable, url_problem
+from connectors.process.extras import Extra, require
+from connectors.process.wall_clock import wall_ms
+from connectors.settings.secret import Secret, excerpt
+from connectors.settings.sections import readable, url_problem
 from connectors.sinks.http_request import HttpResponse, outcome_of_response, post, tls_context, url_secrets
 from connectors.sinks.sink import Delivered, Retry
-from connectors.wall_clock import wall_ms
 from rules.evaluate import exception_site
 from streaming.metrics.periodic import Periodic
 

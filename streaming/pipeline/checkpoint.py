@@ -30,7 +30,7 @@ from connectors.store.store_place import PostgresPlace
 from connectors.store.stored_json import parse_json
 from connectors.store.tables import job_database, sqlite_database
 from rules.formatting import plural
-from streaming.pipeline.spark_files import LocalFolder, SparkFiles
+from streaming.pipeline.spark.spark_files import LocalFolder, SparkFiles
 from streaming.pipeline.topic_files import TopicFiles
 
 LOCK_WAIT_S = 10.0

@@ -11,22 +11,21 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
-from pyspark import SparkContext
-
 from connectors.delivery.ledger import Ledger
 from connectors.errors import KraftwatchError, ProcessEndedError
 from connectors.observations.observation import Observation, ObservationKind, to_json
+from connectors.process.wall_clock import wall_ms
 from connectors.store.collection import quarantine_of
 from connectors.store.durable_file import sync_path
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
-from connectors.wall_clock import wall_ms
 from rules.model.monitoring import FailedObservation, ObservationSource, Reason
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.notifying import Notifying
 from streaming.pipeline.query import Query
-from streaming.pipeline.spark_session import CLASS_ARCHIVES, start_spark
+from streaming.pipeline.spark.internals import end_java
+from streaming.pipeline.spark.spark_session import CLASS_ARCHIVES, start_spark
 from streaming.pipeline.step import Step
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.status_store import StatusStore
@@ -73,7 +72,6 @@ def _run_query(folder: Path, written: Path) -> None:
         notifying = Notifying(ledger, (), store=store)
         deliver = Deliver(notifying, quarantine_of(database), store=store, request_polls=lambda _: None)
         spark = start_spark(master="local[2]", logs=checkpoint.logs, settings={}, written_archive=written)
-        java = SparkContext._gateway
         query = Query(spark, checkpoint, deliver)
         query.start(
             Step({_CLUSTER: ClusterSettings(name=_CLUSTER, bootstrap=(_ADDRESS,))}, spark_folder=checkpoint.pages)
@@ -88,10 +86,7 @@ def _run_query(folder: Path, written: Path) -> None:
             _await_commit(batch, query, checkpoint)
         query.stop()
         spark.stop()
-        assert java is not None
-        java.shutdown()
-        java.proc.stdin.close()
-        java.proc.wait(_ENDS_WITHIN_S)
+        end_java(_ENDS_WITHIN_S)
 
 
 def _await_commit(batch: int, query: Query, checkpoint: Checkpoint) -> None:

@@ -17,10 +17,10 @@ from typing import Any, Final, TypeAlias
 from pyspark.sql import DataFrame, Row
 
 from connectors.errors import JournalError, UnavailableStoreError
+from connectors.process.wall_clock import wall_ms
 from connectors.store.alert_codec import FIRING
 from connectors.store.collection import Collection
 from connectors.store.journal_reader import JournalSnapshot
-from connectors.wall_clock import wall_ms
 from rules.formatting import plural
 from rules.model.identifiers import Millis
 from streaming.metrics.batch_stats import DeliveredBatch

@@ -15,8 +15,8 @@ from typing import Final
 
 from connectors.errors import KraftwatchError
 from connectors.observations.observation import Observation, ObservationKind
+from connectors.process.wall_clock import wall_ms
 from connectors.store.journal_reader import JournalReader
-from connectors.wall_clock import wall_ms
 from rules.alert import Alert
 from rules.evaluate import BLIND
 from rules.firing import AHEAD_MS, Firing

@@ -17,8 +17,8 @@ from connectors.delivery.delivery_report import DeliveryReport
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.errors import KraftwatchError, LeaseLostError, UnavailableStoreError
+from connectors.process.wall_clock import wall_ms
 from connectors.sinks.sink import Sink
-from connectors.wall_clock import wall_ms
 from rules.alert import Alert
 from rules.firing import Firing
 from rules.model.identifiers import Millis

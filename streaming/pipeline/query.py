@@ -4,19 +4,18 @@ import logging
 import re
 from collections.abc import Callable
 
-from py4j.protocol import Py4JError, Py4JNetworkError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupStateTimeout
 
-from connectors.errors import KraftwatchError, UsageError
+from connectors.errors import UsageError
 from connectors.relay.relay_message import RowsLostError
-from connectors.secret import redact
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.schema import OUTPUT, STATE
 from streaming.pipeline.source import JournalSource
+from streaming.pipeline.spark.errors import SPARK_ERRORS, JobError, StateError, error_cause, stop_ignoring_errors
+from streaming.pipeline.spark.internals import release
 from streaming.pipeline.step import Step
 from streaming.pipeline.topic_source import TopicSource
 from streaming.replay.state_codec import UnusableStateError
@@ -24,11 +23,9 @@ from streaming.replay.state_codec import UnusableStateError
 log = logging.getLogger(__name__)
 
 DeliverBatch = Callable[[DataFrame, int], None]
-SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
-"""What a call to Spark raises: its own error, Java's error, or a lost connection to Java."""
 TOO_SLOW = "Python worker failed to connect back"
 """Spark's error when its Python planner has not connected within 10 s, although it connects first: the machine is busy
-(`streaming.pipeline.planner_connection`)."""
+(`streaming.pipeline.spark.planner_connection`)."""
 QUERY_NAME = "kraftwatch"
 """Of the query, in Spark's UI, event log and metrics."""
 _TWO_QUERIES = ("CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming queries are concurrently using")
@@ -41,21 +38,6 @@ _UNUSABLE = re.compile(
 longer has the rows that follow it."""
 _REFUSED = re.compile(rf"{UsageError.__module__}\.{UsageError.__name__}: (.+)")
 """In the traceback of a Python worker: the step refused the state of another cluster."""
-
-
-class JobError(KraftwatchError):
-    """The streaming query ended by itself. The sentence says whether a restart is enough or a file is damaged."""
-
-
-class StateError(JobError):
-    """The query cannot continue with its state: a new one must be begun."""
-
-    def __init__(self, why: str) -> None:
-        """`why`: the reason, as a clause."""
-        super().__init__(
-            f"the streaming query cannot continue with its state: {why}; restart the job, which builds it again"
-        )
-        self.why = why
 
 
 class Query:
@@ -165,18 +147,13 @@ def start(
 
 
 def _released_after(deliver: DeliverBatch) -> DeliverBatch:
-    """Returns a function that delivers a batch and lets Java forget its frame.
-
-    A Java object in Python refers to itself: Java would keep the rows until Python's garbage collector finds it.
-    """
+    """Returns a function that delivers a batch and lets Java forget its frame."""
 
     def deliver_and_release(frame: DataFrame, batch_id: int) -> None:
         try:
             deliver(frame, batch_id)
         finally:
-            gateway = frame.sparkSession.sparkContext._gateway
-            if gateway is not None:
-                gateway.detach(frame._jdf)
+            release(frame)
 
     return deliver_and_release
 
@@ -184,20 +161,3 @@ def _released_after(deliver: DeliverBatch) -> DeliverBatch:
 def _journal_rows(spark: SparkSession, checkpoint: Checkpoint) -> DataFrame:
     spark.dataSource.register(JournalSource)
     return spark.readStream.format(JournalSource.NAME).option("path", str(checkpoint.journal)).load()
-
-
-def stop_ignoring_errors(stop: Callable[[], None]) -> None:
-    """Stops what may be ending by itself already; the checkpoint does not depend on a clean stop."""
-    try:
-        stop()
-    except Exception as problem:  # noqa: BLE001 - an error while stopping must not hide the reason for the stop
-        log.debug("while stopping: %s", problem)
-
-
-def error_cause(problem: Exception) -> str:
-    """Returns the most specific line of an error that Spark has wrapped several times, without a secret."""
-    if isinstance(problem, Py4JNetworkError | OSError):
-        return "Spark's Java process has ended (killed, or out of memory)"
-    texts = [line.strip() for line in str(problem).splitlines() if line.strip() and not line.lstrip().startswith("at ")]
-    lines = [line for line in texts if "Error" in line or "Exception" in line]
-    return redact([type(problem).__name__, *texts[:1], *lines[-1:]][-1])[:500]

@@ -40,8 +40,8 @@ from streaming.pipeline.output_rows import (
     snapshot_row,
 )
 from streaming.pipeline.page_files import PageFiles
-from streaming.pipeline.python_worker import begin_task
 from streaming.pipeline.schema import REFUSED, pack_states, unpack_states
+from streaming.pipeline.spark.python_worker import begin_task
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import READS, RENDERS, failure_reason

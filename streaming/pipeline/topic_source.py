@@ -21,7 +21,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
-from connectors.settings import TopicSection
+from connectors.settings.sections import TopicSection
 from streaming.pipeline.schema import PACKED
 from streaming.pipeline.source import BYTES_PER_BATCH, arrow_stream, read_arrow_stream
 from streaming.pipeline.topic_batch import MessageReader, RelayedCluster, TopicBatch

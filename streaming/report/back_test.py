@@ -21,8 +21,8 @@ from rules.alert import Alert, AlertState
 from rules.finding import Plain
 from rules.formatting import iso, ms_text, plural
 from rules.model.identifiers import Millis
+from streaming.query.recording import ReplayedJournal
 from streaming.replay.cluster_monitor import ALWAYS
-from streaming.status.recording import ReplayedJournal
 
 EVALUATE_BEFORE_MS = Millis(600_000)
 """Evaluation begins this long before the first time of interest, so that alerts that fired already are found."""

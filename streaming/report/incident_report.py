@@ -18,10 +18,10 @@ from rules.evaluate import evaluate
 from rules.formatting import iso, utc_text
 from rules.model.identifiers import Millis
 from rules.notifications.route import Silence
+from streaming.query.recording import Recording, ReplayedJournal, replay_recording
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.report.back_test import EVALUATE_BEFORE_MS
 from streaming.status.build_status import job_cluster_status
-from streaming.status.recording import Recording, ReplayedJournal, replay_recording
 from streaming.status.status_store import ReceivedStatus
 from streaming.web.cluster_view import ClusterView
 from streaming.web.templating import asset, digest, inline, render, render_cluster

@@ -36,8 +36,8 @@ from rules.model.identifiers import Epoch, Offset
 from rules.model.membership import Voter
 from rules.rescue.node_decisions import NodeAction
 from rules.rescue.voter_override import OverrideOutcome, initial_controllers
+from streaming.query.from_log_dir import replay_log_dir
 from streaming.rescue.rescue_plan import AssessedDisk, make_plan, transcript
-from streaming.status.from_log_dir import replay_log_dir
 
 _CONTROL_RECORDS: Final = 4
 """Of a snapshot: header, kraft.version, voters, footer."""

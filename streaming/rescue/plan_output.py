@@ -23,7 +23,7 @@ from rules.model.monitoring import Answer, Connection, Probe, Resolution
 from rules.rescue.node_decisions import NodeAction, start_order
 from rules.rescue.voter_override import OverrideOutcome, initial_controllers
 from streaming.rescue.rescue_plan import AssessedDisk, RescuePlan, recorded_voters, transcript
-from streaming.status.from_log_dir import EmptyLogDir
+from streaming.status.log_dir_status import EmptyLogDir
 from streaming.status.status_tables import remedy_line
 
 _HEADLINES = {

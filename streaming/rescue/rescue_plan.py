@@ -31,7 +31,7 @@ from rules.rescue.voter_override import (
     registered_voters,
     voter_set_text,
 )
-from streaming.status.from_log_dir import EmptyLogDir, LogDirContents, cluster_of
+from streaming.status.log_dir_status import EmptyLogDir, LogDirContents, cluster_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,1 +1,1 @@
-"""The state of a cluster's quorum, queried for some seconds or read from a journal or a disk. No Spark."""
+"""The state of a cluster's quorum, and how tables, the API and the page show it. No Spark."""

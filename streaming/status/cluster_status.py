@@ -25,7 +25,7 @@ from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum
 from rules.notifications.acknowledgement import Acknowledgement, by_until
-from streaming.status.from_log_dir import LogDirContents, LogDirStatus
+from streaming.status.log_dir_status import LogDirContents, LogDirStatus
 from streaming.status.voters import (
     CertificateStatus,
     CommittedVoters,

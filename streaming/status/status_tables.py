@@ -24,8 +24,8 @@ from streaming.status.cluster_status import (
     StatusSource,
     UnknownStatus,
 )
-from streaming.status.from_log_dir import LogDirStatus
 from streaming.status.health import Health, health, records_at_risk
+from streaming.status.log_dir_status import LogDirStatus
 
 NONE = "–"
 BADGES = {

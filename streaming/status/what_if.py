@@ -22,7 +22,7 @@ from rules.formatting import and_join, numbered, plural, visible
 from rules.model.identifiers import Endpoint, Epoch, NodeId
 from rules.model.membership import VoterSet
 from rules.model.quorum import Quorum
-from streaming.status.from_log_dir import LogDirContents, cluster_of
+from streaming.status.log_dir_status import LogDirContents, cluster_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,9 @@ from flask import Blueprint, request
 from flask.typing import ResponseReturnValue
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from connectors.alert_json import SilenceObject, described, silence_to_json
 from connectors.errors import StoreError, UsageError
-from connectors.settings import unmatched
+from connectors.settings.sections import unmatched
+from connectors.sinks.alert_json import SilenceObject, described, silence_to_json
 from connectors.store.acknowledgements import AcknowledgementStore
 from connectors.store.collection import SilenceStore
 from rules.alert import Alert
@@ -28,8 +28,8 @@ from rules.model.identifiers import Millis
 from rules.model.job_state import JOB_CLUSTER_ID
 from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.route import LONGEST_MS, Silence, matches_any_name
+from streaming.query.past_replay import StoredCluster
 from streaming.status.cluster_status import schema_with_iso_times, status_adapter
-from streaming.status.past_replay import StoredCluster
 from streaming.web import api_objects as objects
 from streaming.web.application import add_response_headers
 from streaming.web.fleet_view import NO_CLUSTER, FleetView, fleet_json

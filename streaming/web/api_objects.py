@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, with_config
 from typing_extensions import TypedDict
 
-from connectors.alert_json import OBJECT, AlertObject, SilenceObject
+from connectors.sinks.alert_json import OBJECT, AlertObject, SilenceObject
 from rules.finding import Severity
 from rules.notifications.route import LONGEST_COMMENT, LONGEST_NAME
 from streaming.status.cluster_status import ClusterStatus

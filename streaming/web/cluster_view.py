@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from connectors.alert_json import alert_object, silence_to_json
+from connectors.sinks.alert_json import alert_object, silence_to_json
 from rules.alert import Alert, AlertState
 from rules.evaluate import BLIND, INHIBITED
 from rules.finding import Severity

@@ -10,15 +10,15 @@ from flask import request
 
 from connectors.errors import UsageError
 from connectors.observations.point_in_time import parse_time
-from connectors.wall_clock import wall_ms
+from connectors.process.wall_clock import wall_ms
 from rules.alert import Alert, AlertState
 from rules.formatting import LATEST_MS
 from rules.model.identifiers import Millis
 from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.route import Silence
+from streaming.query.past_replay import PastState
 from streaming.status.event_history import event_key
 from streaming.status.health import Health
-from streaming.status.past_replay import PastState
 from streaming.status.status_store import StatusStore
 from streaming.web.api_objects import FleetObject
 from streaming.web.cluster_view import ClusterView, worst_first

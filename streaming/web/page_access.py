@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connectors.errors import UsageError
-from connectors.secret import Secret
+from connectors.settings.secret import Secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

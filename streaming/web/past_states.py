@@ -18,9 +18,9 @@ from connectors.errors import JournalError, KraftwatchError, UsageError
 from connectors.store.journal_reader import JournalReader
 from rules.formatting import iso
 from rules.model.identifiers import Millis
+from streaming.query.past_replay import REPLIES, REQUESTS, PastReply, PastRequest, PastState, StoredCluster
+from streaming.query.recording import journal_span
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.status.past_replay import REPLIES, REQUESTS, PastReply, PastRequest, PastState, StoredCluster
-from streaming.status.recording import journal_span
 
 WAIT_S = 0.3
 """How long a request waits for its state, in a thread of the server."""
@@ -201,7 +201,7 @@ class PastStates:
                 self._process = None
             if self._process is None:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "streaming.status.past_replay"],
+                    [sys.executable, "-m", "streaming.query.past_replay"],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     start_new_session=True,

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from connectors.observations.observation import Observation
+from connectors.process.wall_clock import wall_ms
 from connectors.relay.relay_message import Baseline, RelayMessage
 from connectors.relay.topic_client import open_producer
-from connectors.settings import TopicSection
-from connectors.wall_clock import wall_ms
+from connectors.settings.sections import TopicSection
 from deploy.lab.lab import Lab
 from tests.bench.job_cost import JobCost
 from tests.eventually import eventually

@@ -16,8 +16,8 @@ from typing import BinaryIO, TextIO
 
 from connectors.gather.gatherer_input import settings_from_line
 from connectors.observations.observation import Observation
+from connectors.process.wall_clock import wall_ms
 from connectors.store.journal_writer import JournalWriter
-from connectors.wall_clock import wall_ms
 from tests.bench.churning_cluster import ChurningCluster
 from tests.scripts.script_quorum import SECOND
 

@@ -23,7 +23,7 @@ from streaming.pipeline import query
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.source import ROWS_PER_BATCH
-from streaming.pipeline.spark_session import start_spark
+from streaming.pipeline.spark.spark_session import start_spark
 from streaming.pipeline.step import Step
 from tests.bench.job_cost import cpu_s, processes_of
 from tests.job.spark_cluster import standalone_cluster

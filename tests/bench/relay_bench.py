@@ -12,13 +12,13 @@ import psutil
 from confluent_kafka import TopicPartition
 
 from connectors.observations.observation import Observation, ObservationKind
+from connectors.process.wall_clock import wall_ms
 from connectors.relay.forwarder import Forwarder
 from connectors.relay.relay_message import parse_message
 from connectors.relay.topic_client import open_consumer
-from connectors.settings import TopicSection
+from connectors.settings.sections import TopicSection
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
-from connectors.wall_clock import wall_ms
 from tests.eventually import eventually
 from tests.lab import Lab
 

@@ -21,7 +21,7 @@ from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_writer import JournalWriter
 from streaming.pipeline.schema import OUTPUT, STATE
 from streaming.pipeline.source import JournalSource
-from streaming.pipeline.spark_session import start_spark
+from streaming.pipeline.spark.spark_session import start_spark
 from tests.bench.job_cost import percentiles
 
 ROWS = 30

@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition
 
 from connectors.relay.relay_message import RelayMessage, parse_message
 from connectors.relay.topic_client import open_consumer, open_producer
-from connectors.settings import TopicSection
+from connectors.settings.sections import TopicSection
 from tests.farm.farm_process import cluster_id, cluster_name, cluster_number
 
 _AT_ONCE, _WAIT_S = 1_000, 0.02

@@ -10,18 +10,18 @@ import pytest
 from connectors.delivery.delivery_report import DeliveryReport
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
+from streaming.query.past_replay import PastReplay
+from streaming.query.recording import open_journal, replayed
 from streaming.replay.cluster_monitor import ALWAYS
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.report.back_test import back_test
-from streaming.status.past_replay import PastReplay
-from streaming.status.recording import open_journal, replayed
 from streaming.web.past_states import PastStates
 from tests.browser.chromium import DESKTOP, PHONE, Browser, chromium
 from tests.browser.page_fixture import PageFixture
 from tests.browser.slack_picture import examples, to_html
 from tests.eventually import eventually
+from tests.unit.streaming.query.status_journal import AT
 from tests.unit.streaming.report.recorded_incident import recording, written
-from tests.unit.streaming.status.status_journal import AT
 from tests.unit.streaming.web.served_api import TOKEN, Served
 
 pytestmark = [pytest.mark.debian("chromium", "chromium-driver"), pytest.mark.timeout(600)]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from connectors.alert_json import key_of
+from connectors.sinks.alert_json import key_of
 from connectors.store.alert_store import AlertRecord, DeliveryStatus, SinkRecord
 from rules.alert import Alert, AlertKey, AlertState
 from rules.evaluate import ALL_RULES, BLIND

@@ -126,7 +126,7 @@ def _other_changes(folder: Path, settings: Settings) -> Iterator[tuple[str, Chan
         yield "connectors.gather.gatherer", functools.partial(_replace, folder=folder)
         yield "streaming.pipeline.early_alerts", _evaluate_nothing_early
     if settings.clock_factor != 1.0:
-        yield "connectors.wall_clock", functools.partial(_run_clock_faster, settings=settings)
+        yield "connectors.process.wall_clock", functools.partial(_run_clock_faster, settings=settings)
 
 
 def _use_pagerduty(module: ModuleType, *, url: str, ca_file: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.alert_json import to_line
+from connectors.sinks.alert_json import to_line
 from rules.alert import Alert
 from tests.chaos.delivery_check import PeopleSinkCheck, SinkResult, check_file
 from tests.chaos.delivery_log import Attempt, DeliveryLog, LedgerMark, key_text

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from connectors.delivery.ledger import Ledger
+from connectors.process.wall_clock import wall_ms
 from connectors.store.acknowledgements import AcknowledgementStore
 from connectors.store.tables import job_database
-from connectors.wall_clock import wall_ms
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from tests.cli.program import json_lines, kraftwatch, usage_error

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from connectors.alert_json import to_line
 from connectors.observations.observation import Observation, ObservationKind, to_json
+from connectors.sinks.alert_json import to_line
 from connectors.store.audit_results import AuditResults
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader

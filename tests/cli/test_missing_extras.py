@@ -9,7 +9,7 @@ import pytest
 import typer
 import yaml
 
-from connectors import extras
+from connectors.process import extras
 from streaming.cli import app
 from tests.cli.program import kraftwatch, usage_error
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from connectors.observations.observation import Observation, ObservationKind
-from connectors.signals import SignalFlag
+from connectors.process.signals import SignalFlag
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from streaming.config import Config

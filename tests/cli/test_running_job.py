@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from connectors.gather.node_directory import KnownEndpoints, endpoints_json
-from connectors.secret import Secret
+from connectors.process.wall_clock import wall_ms
+from connectors.settings.secret import Secret
 from connectors.store.journal_writer import JournalWriter
-from connectors.wall_clock import wall_ms
 from rules.model.identifiers import Endpoint, NodeId
 from rules.model.replica import Poll
 from streaming.cli import recorded_states
@@ -29,7 +29,7 @@ from streaming.web.server import Server
 from tests.cli.program import kraftwatch, usage_error
 from tests.in_background import in_background
 from tests.sinks.server import serving
-from tests.unit.streaming.status.status_journal import journal, observed, polled
+from tests.unit.streaming.query.status_journal import journal, observed, polled
 
 CLUSTER_ID, TOKEN = "cluster-id", "canary-token-7d1e"
 SETTINGS = ClusterSettings(name="a", cluster_id=CLUSTER_ID, bootstrap=("127.0.0.1:1",))
@@ -91,7 +91,7 @@ def test_a_job_that_has_ended_is_not_asked_by_default(job: Checkpoint) -> None:
 def test_a_cluster_that_the_job_knows_by_another_name_is_found_by_its_id(
     runs: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streaming.status.live.identify", lambda *_: CLUSTER_ID)
+    monkeypatch.setattr("streaming.query.live.identify", lambda *_: CLUSTER_ID)
     checked = answer("check", cluster="other=127.0.0.1:1")
 
     assert (checked["cluster"], checked["source"]) == ("other", "journal")
@@ -109,7 +109,7 @@ def test_a_cluster_whose_id_no_node_reports_is_found_by_a_recorded_address(runs:
 
 
 def test_what_a_job_recorded_of_another_cluster_is_not_used(runs: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streaming.status.live.identify", lambda *_: "another-id")
+    monkeypatch.setattr("streaming.query.live.identify", lambda *_: "another-id")
     checked = answer("check", "--timeout", "1")
 
     assert (checked["source"], rules(checked)) == ("none", {"monitor-blind"})

@@ -15,16 +15,16 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy.exc import DBAPIError
 
-from connectors.alert_json import compact_json, key_of, to_line
 from connectors.errors import KraftwatchError
 from connectors.kafka.resolver import read_hosts
 from connectors.logdir.log_dir_files import read_election_state, read_meta_properties
 from connectors.observations.observation import ObservationKind
 from connectors.observations.point_in_time import parse_time
 from connectors.relay.relay_message import parse_message
-from connectors.secret import Secret, excerpt, redact
-from connectors.settings import host_port, parse_seconds, uri_scheme
+from connectors.settings.secret import Secret, excerpt, redact
+from connectors.settings.sections import host_port, parse_seconds, uri_scheme
 from connectors.sinks import alertmanager, apprise, console, pagerduty, webhook
+from connectors.sinks.alert_json import compact_json, key_of, to_line
 from connectors.sinks.http_request import HttpResponse, outcome_of_response, seconds_of
 from connectors.sinks.notification_text import alert_text
 from connectors.sinks.sink_config import MessageLinks, url_server

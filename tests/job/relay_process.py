@@ -14,10 +14,10 @@ import psutil
 import yaml
 from confluent_kafka import KafkaException, Message, Producer
 
+from connectors.process.wall_clock import wall_ms
 from connectors.relay.relay_message import RefusedRowError, RelayMessage, check_row, parse_message
 from connectors.relay.topic_tail import advanced
 from connectors.store.journal_reader import JournalReader
-from connectors.wall_clock import wall_ms
 from deploy.lab.lab import Lab
 from tests.eventually import eventually
 from tests.kafka.topic_messages import NO_LEADER_YET, topic_messages

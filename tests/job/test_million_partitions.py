@@ -16,7 +16,7 @@ from rules.model.identifiers import TopicId
 from streaming.demo.job_process import JobProcess, JobProcessError
 from streaming.job.spark_state import read_states
 from streaming.pipeline.page_files import PageFiles
-from streaming.pipeline.spark_session import start_spark
+from streaming.pipeline.spark.spark_session import start_spark
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from tests.bench.million_bench import MemorySamples, await_verdict

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from connectors.wall_clock import wall_ms
+from connectors.process.wall_clock import wall_ms
 from deploy.lab.lab import Lab
 from tests.eventually import eventually
 from tests.farm.farm import address

@@ -18,8 +18,8 @@ from confluent_kafka.admin import (
 )
 from jsonschema import Draft202012Validator
 
-from connectors import librdkafka
 from connectors.delivery.ledger import Ledger
+from connectors.kafka import librdkafka
 from connectors.sinks.kafka_topic import KafkaTopicSink
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
 from connectors.store.tables import job_database

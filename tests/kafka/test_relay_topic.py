@@ -20,14 +20,14 @@ from confluent_kafka.admin import NewPartitions, NewTopic
 from connectors.errors import UsageError
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.observations.observation import Observation, ObservationKind
+from connectors.process.wall_clock import wall_ms
 from connectors.relay import topic_client
 from connectors.relay.forwarder import Forwarder
 from connectors.relay.relay_message import Baseline, RelayMessage, SurveyedCluster
 from connectors.relay.topic_survey import survey_topic
-from connectors.settings import TopicSection
+from connectors.settings.sections import TopicSection
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
-from connectors.wall_clock import wall_ms
 from deploy.lab.addresses import Ports
 from rules.formatting import iso
 from rules.model.identifiers import Millis

@@ -11,7 +11,7 @@ from connectors.logdir.log_dir_files import checkpoint_name, open_files
 from connectors.logdir.log_dir_reader import voter_sets_in_files
 from deploy.lab.jars import kafka_jars
 from rules.rescue.voter_override import initial_controllers
-from streaming.status.from_log_dir import replay_log_dir
+from streaming.query.from_log_dir import replay_log_dir
 from tests.cli.program import kraftwatch
 from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab

@@ -11,7 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from deploy.lab.jars import KAFKA_VERSION
 from deploy.lab.kafka_requests import QuorumState
 from rules.rescue.voter_override import initial_controllers
-from streaming.status.from_log_dir import LogDirContents, replay_log_dir
+from streaming.query.from_log_dir import replay_log_dir
+from streaming.status.log_dir_status import LogDirContents
 from tests.cli.program import kraftwatch
 from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab

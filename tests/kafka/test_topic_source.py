@@ -13,9 +13,9 @@ from confluent_kafka.admin import AclOperation, NewPartitions
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from connectors.observations.observation import Observation, ObservationKind, Urgency
+from connectors.process.wall_clock import wall_ms
 from connectors.relay.relay_message import Baseline, RelayMessage, RowsLostError
-from connectors.settings import TopicSection
-from connectors.wall_clock import wall_ms
+from connectors.settings.sections import TopicSection
 from rules.model.identifiers import Millis
 from streaming.pipeline import topic_source
 from streaming.pipeline.output_rows import observations

@@ -18,11 +18,11 @@ from connectors.metadata.batches import RecordBatch, scan, write_crc
 from connectors.metadata.dump_log import DumpedRecord, dump_records
 from rules.model.quorum import Quorum
 from rules.rescue.node_decisions import NodeAction
+from streaming.query.from_log_dir import replay_log_dir
 from streaming.rescue import rescue_plan as planning
 from streaming.rescue.apply_voters import apply_voters
 from streaming.rescue.plan_output import plan_json, plan_text, steps
 from streaming.rescue.rescue_plan import RescuePlan, make_plan
-from streaming.status.from_log_dir import replay_log_dir
 from tests.present import present
 from tests.situation.commands import situation
 from tests.unit.connectors.logdir.dynamic_log import DIRECTORY, VOTER, dynamic_log

@@ -14,8 +14,8 @@ from rules.analysis.electability import RestartedController, forecast_election
 from rules.model.identifiers import DirectoryId, Epoch, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter, VoterSet
 from rules.rescue.node_decisions import DiskSurvival, NodeAction, StoppedDisk, disk_survival, node_decisions
+from streaming.query.from_log_dir import replay_log_dir
 from streaming.rescue.rescue_plan import make_plan
-from streaming.status.from_log_dir import replay_log_dir
 from streaming.status.status_tables import log_dir_lines
 from streaming.status.what_if import Change, controllers_of_disks, what_if
 from tests.kips.kip_records import decoded, events, voters_record

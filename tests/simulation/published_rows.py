@@ -14,8 +14,8 @@ from connectors.gather.observation_writer import ObservationWriter
 from connectors.gather.publisher import Publisher
 from connectors.observations.observation import Observation, ObservationKind, Urgency, from_json
 from connectors.observations.partition_run import DecodedItem
+from connectors.process.wall_clock import RowClock
 from connectors.relay.relay_message import Baseline, RelayMessage, TopicMessage
-from connectors.wall_clock import RowClock
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.model.monitoring import FailedObservation, ObservationSource

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from connectors.delivery.ledger import Ledger
+from connectors.process.wall_clock import wall_ms
 from connectors.sinks.sink import Sink
 from connectors.store.acknowledgements import AcknowledgementStore
 from connectors.store.collection import ServiceSilenceStore, SilenceStore
 from connectors.store.tables import job_database
-from connectors.wall_clock import wall_ms
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.firing import Firing

@@ -9,9 +9,9 @@ import pytest
 import requests
 from pydantic import SecretStr
 
+from connectors.process.wall_clock import wall_ms
 from connectors.sinks.alertmanager import AlertmanagerSection, AlertmanagerSink
 from connectors.sinks.sink_config import MessageLinks
-from connectors.wall_clock import wall_ms
 from rules.model.identifiers import Millis
 from tests.eventually import eventually
 from tests.sinks.pagerduty_double import PagerdutyDouble

@@ -8,7 +8,7 @@ import pytest
 import requests
 from pydantic import SecretStr
 
-from connectors.secret import Secret
+from connectors.settings.secret import Secret
 from connectors.sinks.apprise import AppriseSection
 from connectors.sinks.bounded_http import BoundedAdapter, bounded
 from connectors.sinks.http_request import post

@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl
 import pytest
 from rich.console import Console
 
-from connectors.alert_json import to_line
 from connectors.errors import ObservationError
+from connectors.sinks.alert_json import to_line
 from connectors.sinks.console import ConsoleSink
 from connectors.sinks.jsonl import JsonlSink
 from connectors.sinks.sink import Delivered, Sink

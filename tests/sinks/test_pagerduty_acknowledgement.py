@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
+from connectors.process.wall_clock import wall_ms
 from connectors.sinks import pagerduty_poll
 from connectors.sinks.pagerduty import PagerdutySink
 from connectors.sinks.pagerduty_poll import IncidentState, state_of
 from connectors.sinks.sink_config import MessageLinks
-from connectors.wall_clock import wall_ms
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from tests.eventually import eventually

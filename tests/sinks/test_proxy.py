@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.secret import Secret
+from connectors.settings.secret import Secret
 from connectors.sinks.sink import Delivered, Retry
 from rules.notifications.notification import single_alert_notification
 from streaming.metrics.heartbeat import request_url

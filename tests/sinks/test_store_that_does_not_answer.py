@@ -6,9 +6,9 @@ from unittest.mock import patch
 from pydantic import SecretStr
 
 from connectors.errors import UnavailableStoreError
+from connectors.process.wall_clock import wall_ms
 from connectors.sinks.sink_config import MessageLinks
 from connectors.store.collection import Collection
-from connectors.wall_clock import wall_ms
 from rules.finding import Severity
 from tests.eventually import eventually
 from tests.sinks.pagerduty_double import PagerdutyDouble

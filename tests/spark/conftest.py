@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from streaming.dataframes import register
 from streaming.pipeline.source import JournalSource
-from streaming.pipeline.spark_session import start_spark
+from streaming.pipeline.spark.spark_session import start_spark
 
 FREQUENT_MAINTENANCE = {
     "spark.sql.streaming.minBatchesToRetain": "2",

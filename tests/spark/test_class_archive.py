@@ -1,6 +1,6 @@
 """The archive of Java's classes: Java uses the one that fits, and starts without a message on another one.
 
-One that was cut off is in tests/unit/streaming/pipeline/test_spark_session.py: Java does not get it.
+One that was cut off is in tests/unit/streaming/pipeline/spark/test_spark_session.py: Java does not get it.
 """
 
 import json
@@ -22,7 +22,7 @@ START = """
 import json, sys
 from pathlib import Path
 from pyspark import SparkContext
-from streaming.pipeline import spark_session
+from streaming.pipeline.spark import spark_session
 spark_session.CLASS_ARCHIVES = Path(sys.argv[1])
 spark = spark_session.start_spark(master="local[1]", logs=Path(sys.argv[2]), settings=json.loads(sys.argv[3]))
 mapped = Path(f"/proc/{SparkContext._gateway.proc.pid}/maps").read_text().splitlines()

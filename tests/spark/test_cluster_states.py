@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from connectors.errors import UsageError
 from streaming.dataframes.cluster_states import CLUSTER_STATE, cluster_states
 from streaming.job.spark_state import read_states
-from streaming.pipeline.remote_checkpoint import use_remote_checkpoint
+from streaming.pipeline.spark.remote_checkpoint import use_remote_checkpoint
 from streaming.replay.state_codec import stored_references
 from tests.spark.pipeline_run import PipelineRun
 from tests.spark.read_pieces import PIECES, read_piece

@@ -4,8 +4,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from connectors.errors import UsageError
-from streaming.pipeline.hadoop_folder import HadoopFolder
-from streaming.pipeline.query import JobError
+from streaming.pipeline.spark.errors import JobError
+from streaming.pipeline.spark.hadoop_folder import HadoopFolder
 
 pytestmark = pytest.mark.spark
 

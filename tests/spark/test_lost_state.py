@@ -17,7 +17,7 @@ from connectors.store.tables import sqlite_database
 from streaming.job.repair import plan_repair
 from streaming.job.spark_state import set_state_aside, unreadable_state
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.query import JobError
+from streaming.pipeline.spark.errors import JobError
 from tests.spark.pipeline_run import WEEK_S, PipelineRun
 from tests.unit.connectors.sinks.sink_alerts import RecordingSink
 

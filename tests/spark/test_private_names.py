@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from streaming.dataframes.export import EXPORT_SETTINGS
-from streaming.pipeline import planner_connection
-from streaming.pipeline.spark_session import SETTINGS
+from streaming.pipeline.spark import planner_connection
+from streaming.pipeline.spark.spark_session import SETTINGS
 from tests.spark.pipeline_run import PipelineRun
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::ResourceWarning")]

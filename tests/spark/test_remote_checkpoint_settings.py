@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from deploy.lab.spark_jars import SPARK_VERSION
 from streaming.job.spark_state import read_states
-from streaming.pipeline.remote_checkpoint import use_remote_checkpoint
-from streaming.pipeline.spark_files import LocalFolder, SparkFiles
+from streaming.pipeline.spark.remote_checkpoint import use_remote_checkpoint
+from streaming.pipeline.spark.spark_files import LocalFolder, SparkFiles
 from tests.bench.s3_requests import counting_requests
 from tests.job.remote_storage import s3
 from tests.spark.pipeline_run import PipelineRun
@@ -36,10 +36,10 @@ import json, shutil, sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from py4j.protocol import Py4JJavaError
-from streaming.pipeline.hadoop_folder import HadoopFolder
-from streaming.pipeline.remote_checkpoint import use_remote_checkpoint
-from streaming.pipeline.spark_files import SparkFiles
-from streaming.pipeline.spark_session import start_spark
+from streaming.pipeline.spark.hadoop_folder import HadoopFolder
+from streaming.pipeline.spark.remote_checkpoint import use_remote_checkpoint
+from streaming.pipeline.spark.spark_files import SparkFiles
+from streaming.pipeline.spark.spark_session import start_spark
 
 uri, settings, logs = sys.argv[1], json.loads(sys.argv[2]), Path(sys.argv[3])
 spark = start_spark(master="local[1]", logs=logs, settings=settings, local_files=False)

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(300)]
 JOB = """
 import sys
 from pathlib import Path
-from streaming.pipeline.spark_session import start_spark
+from streaming.pipeline.spark.spark_session import start_spark
 
 spark = start_spark(master=sys.argv[1], logs=Path(sys.argv[2]), settings={"spark.executor.memory": "512m"})
 spark.range(4).repartition(4).count()

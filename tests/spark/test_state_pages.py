@@ -12,11 +12,11 @@ from rules.evaluate import thresholds_for
 from rules.model.identifiers import TopicId
 from streaming.job.spark_state import read_states, set_state_aside
 from streaming.pipeline.page_files import PageFiles
-from streaming.pipeline.query import StateError
+from streaming.pipeline.spark.errors import StateError
+from streaming.query.recording import open_journal, replay_recording
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.state_codec import stored_references
 from streaming.replay.stored_topics import Topic
-from streaming.status.recording import open_journal, replay_recording
 from tests.spark.pipeline_run import PipelineRun, settings_of
 from tests.spark.read_pieces import read_piece
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.secret import LENGTH_MAX, redact
+from connectors.settings.secret import LENGTH_MAX, redact
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.alert_json import key_of
 from connectors.delivery.ledger import Ledger
+from connectors.sinks.alert_json import key_of
 from connectors.sinks.jsonl import JsonlSink
 from connectors.store import sqlite_file
 from connectors.store.alert_store import AlertStore

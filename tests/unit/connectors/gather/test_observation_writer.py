@@ -14,7 +14,7 @@ from connectors.observations.observation import (
     Urgency,
     from_json,
 )
-from connectors.wall_clock import RowClock
+from connectors.process.wall_clock import RowClock
 from rules.model.identifiers import Millis, NodeId, Offset, SnapshotId
 from rules.model.monitoring import (
     Answer,

@@ -14,7 +14,7 @@ from connectors.logdir.log_dir_files import find_partition, open_files
 from connectors.metadata.batch_writer import ControlRecordType, control_record
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
 from rules.model.membership import BrokerRegistration, RecordPosition
-from streaming.status.from_log_dir import replay_log_dir
+from streaming.query.from_log_dir import replay_log_dir
 from tests.unit.connectors.logdir.dynamic_log import DIRECTORY, VOTERS, dynamic_log, marker, topic, values
 from tests.unit.connectors.logdir.log_dirs import AT, leader_change, noops, stopped_quorum, write_log_dir
 from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, control, record

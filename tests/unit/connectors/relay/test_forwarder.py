@@ -11,7 +11,7 @@ from connectors.relay import cluster_writer, forwarder
 from connectors.relay.cluster_writer import ClusterWriter, FencedError
 from connectors.relay.forwarder import Forwarder
 from connectors.relay.relay_message import RelayMessage, TopicError
-from connectors.settings import TopicSection
+from connectors.settings.sections import TopicSection
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from tests.eventually import eventually

@@ -12,7 +12,7 @@ from connectors.relay.cluster_writer import ClusterWriter
 from connectors.relay.relay_message import Baseline, RelayMessage, check_row, first_sequence
 from connectors.relay.relayed_cluster import KEEP_S, LEASE_S, RelayedCluster
 from connectors.relay.topic_tail import TopicPosition
-from connectors.settings import TopicSection
+from connectors.settings.sections import TopicSection
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from tests.unit.connectors.relay.topic_records import FIRST, NOW_MS, failed, poll, records

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from connectors.relay import topic_client
 from connectors.relay.relay_message import TopicError, UnansweredTopicError
-from connectors.settings import TopicSection
+from connectors.settings.sections import TopicSection
 
 TOPIC = TopicSection(bootstrap=("b1.test:9092",), topic="kraftwatch")
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from connectors.observations.observation import Observation
 from connectors.relay.relay_message import Baseline
 from connectors.relay.topic_tail import TopicTail, advanced
-from connectors.settings import TopicSection
+from connectors.settings.sections import TopicSection
 from tests.unit.connectors.relay.topic_records import FIRST, message
 
 PARTITION = 3

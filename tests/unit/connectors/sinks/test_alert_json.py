@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.alert_json import key_of, to_line
+from connectors.sinks.alert_json import key_of, to_line
 from rules.model.identifiers import Millis
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 

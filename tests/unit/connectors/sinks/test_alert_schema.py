@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from connectors.alert_json import to_line, to_object
+from connectors.sinks.alert_json import to_line, to_object
 from rules.alert import AlertState
 from rules.evaluate import ALL_RULES
 from rules.finding import Severity

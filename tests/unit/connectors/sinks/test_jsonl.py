@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from connectors.alert_json import key_of, to_line
 from connectors.errors import UsageError
+from connectors.sinks.alert_json import key_of, to_line
 from connectors.sinks.jsonl import JsonlSink
 from connectors.sinks.sink import Delivered, Outcome, Retry
 from rules.alert import Alert

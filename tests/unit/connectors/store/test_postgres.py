@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from connectors.delivery.ledger import Ledger
 from connectors.errors import LeaseLostError, StoreError, UnavailableStoreError
-from connectors.secret import Secret
+from connectors.settings.secret import Secret
 from connectors.store.collection import Collection
 from connectors.store.lease import JobReport, Lease
 from connectors.store.postgres import close_connections

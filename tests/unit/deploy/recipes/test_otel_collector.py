@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from connectors.secret import Secret
+from connectors.settings.secret import Secret
 from deploy.lab.addresses import Ports
 from deploy.lab.child_process import ChildProcess
 from streaming.config import checked

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from connectors.secret import Secret
+from connectors.settings.secret import Secret
 from connectors.sinks.alertmanager import AlertmanagerSection
 from connectors.sinks.apprise import AppriseSection
 from connectors.sinks.console import ConsoleSection

@@ -6,7 +6,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from connectors.errors import UsageError
-from connectors.settings import parse_seconds
+from connectors.settings.sections import parse_seconds
 from streaming.cli.config_from_options import overrides
 from streaming.config import Config
 from tests.unit.streaming.config.section_models import all_models

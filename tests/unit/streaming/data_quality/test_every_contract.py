@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from connectors.alert_json import to_object
 from connectors.observations.log_event import PartitionSet, Undecodable, VotersReplaced
 from connectors.observations.observation import Event, Observation, ObservationKind, to_json
+from connectors.sinks.alert_json import to_object
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.membership import RecordPosition, Voter
 from rules.model.monitoring import Reason

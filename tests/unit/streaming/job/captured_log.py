@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.json_log import LogFormat
+from connectors.process.json_log import LogFormat
 from streaming.job import logging_setup
 
 

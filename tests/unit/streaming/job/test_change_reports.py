@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from connectors.process.wall_clock import wall_ms
 from connectors.sinks.console import ConsoleSection
 from connectors.sinks.sink import DeliveryOptions, KnownState, Outcome, Sink
-from connectors.wall_clock import wall_ms
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Offset
 from streaming.config import Config, load

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from connectors.signals import SignalFlag
+from connectors.process.signals import SignalFlag
 from connectors.store import lease as lease_module
 from connectors.store.postgres import close_connections
 from connectors.store.store_place import PostgresPlace
 from connectors.store.tables import job_database
 from streaming.job import checkpoint_lease
 from streaming.job.checkpoint_lease import CheckpointLease
-from streaming.pipeline.query import JobError
+from streaming.pipeline.spark.errors import JobError
 from tests.eventually import eventually
 from tests.postgres_server import PostgresServer, needs_postgres
 

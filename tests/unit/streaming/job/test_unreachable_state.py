@@ -11,8 +11,8 @@ from streaming.job.monitoring import Monitoring
 from streaming.job.start_up import JobSpec
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import KAFKA, CheckpointSource, record_source
-from streaming.pipeline.query import JobError
-from streaming.pipeline.spark_files import Folder, SparkFiles
+from streaming.pipeline.spark.errors import JobError
+from streaming.pipeline.spark.spark_files import Folder, SparkFiles
 
 AWAY = "checkpoint s3a://bucket/job: Spark cannot read it: the connection was refused"
 

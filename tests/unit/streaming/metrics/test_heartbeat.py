@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.secret import Secret
+from connectors.settings.secret import Secret
 from connectors.sinks.http_request import PAGE
 from streaming.config import checked
 from streaming.metrics import heartbeat, periodic

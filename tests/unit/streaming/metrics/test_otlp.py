@@ -13,7 +13,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality
 from prometheus_client import CollectorRegistry, Gauge
 
 from connectors.errors import UsageError
-from connectors.secret import Secret
+from connectors.settings.secret import Secret
 from connectors.sinks.http_request import PAGE
 from streaming.config import checked
 from streaming.metrics import otlp

@@ -11,11 +11,11 @@ import pytest
 
 from connectors.delivery.ledger import Ledger
 from connectors.observations.observation import Event, Observation, ObservationKind, to_json
+from connectors.process.wall_clock import wall_ms
 from connectors.store.alert_codec import FIRING
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
-from connectors.wall_clock import wall_ms
 from rules.alert import Alert, AlertState
 from rules.lifecycle import TrackedConditions
 from rules.model.identifiers import Millis

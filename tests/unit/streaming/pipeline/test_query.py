@@ -9,7 +9,8 @@ from pyspark.errors import PySparkException
 
 from streaming.pipeline import query as queries
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.query import TOO_SLOW, JobError, Query, StateError
+from streaming.pipeline.query import TOO_SLOW, Query
+from streaming.pipeline.spark.errors import JobError, StateError
 from streaming.pipeline.step import Step
 
 

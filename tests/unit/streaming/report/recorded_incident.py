@@ -7,12 +7,12 @@ from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.cli.options import RecordedOptions
 from streaming.cli.recorded_job import RecordedJob
+from streaming.query.recording import open_journal
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.report.incident_report import IncidentReport, make_report
-from streaming.status.recording import open_journal
 from tests.scripts.log_script import failed
 from tests.unit.connectors.logdir.log_dirs import AT
-from tests.unit.streaming.status.status_journal import PLACE, journal, observed, polled, records
+from tests.unit.streaming.query.status_journal import PLACE, journal, observed, polled, records
 
 
 def recording(folder: Path, *, cluster: str = "a") -> Path:

@@ -18,8 +18,8 @@ from streaming.web.templating import asset, digest
 from tests.cli.program import kraftwatch
 from tests.unit.connectors.logdir.log_dirs import AT
 from tests.unit.connectors.sinks.sink_alerts import alert
+from tests.unit.streaming.query.status_journal import journal, observed, polled
 from tests.unit.streaming.report.recorded_incident import recording, written
-from tests.unit.streaming.status.status_journal import journal, observed, polled
 
 EVIL = "</script><script>alert(1)</script>"
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from rules.model.identifiers import Millis, NodeId
+from streaming.query.recording import open_journal, replayed
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.status.event_history import EntryKind, EventHistory, TimelineEntry, timeline_entries
-from streaming.status.recording import open_journal, replayed
 from tests.scripts.log_script import LogScript, apply
 from tests.unit.connectors.logdir.log_dirs import AT
 from tests.unit.streaming.replay.failing_polls import fail_polls

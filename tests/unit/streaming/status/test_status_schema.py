@@ -9,10 +9,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from rules.evaluate import thresholds_for
+from streaming.query.from_log_dir import replay_log_dir
+from streaming.query.recording import recorded_state
 from streaming.status.build_status import cluster_status
 from streaming.status.cluster_status import from_json, status_json, to_bytes
-from streaming.status.from_log_dir import replay_log_dir
-from streaming.status.recording import recorded_state
 from tests.status_schema import PATH
 from tests.unit.connectors.logdir.log_dirs import stopped_quorum
 from tests.unit.streaming.status.status_situations import SITUATIONS

@@ -7,11 +7,11 @@ import requests
 
 from connectors.delivery.delivery_report import DeliveryReport, SinkResult
 from connectors.delivery.ledger import Ledger
-from connectors.secret import Secret
+from connectors.process.wall_clock import wall_ms
+from connectors.settings.secret import Secret
 from connectors.store.acknowledgements import AcknowledgementStore
 from connectors.store.collection import SilenceStore
 from connectors.store.tables import job_database
-from connectors.wall_clock import wall_ms
 from rules.evaluate import thresholds_for
 from streaming.status.build_status import job_cluster_status
 from streaming.status.status_store import StatusStore

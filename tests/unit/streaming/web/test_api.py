@@ -13,7 +13,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
-from connectors.wall_clock import wall_ms
+from connectors.process.wall_clock import wall_ms
 from rules.formatting import iso
 from rules.model.identifiers import Millis
 from streaming.status.status_store import StatusStore

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from typer.testing import CliRunner
 
 from connectors.delivery.ledger import stored_alerts
-from connectors.secret import Secret
+from connectors.settings.secret import Secret
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
@@ -22,9 +22,9 @@ from rules.evaluate import thresholds_for
 from rules.formatting import iso
 from rules.model.identifiers import Millis
 from streaming.cli import app
+from streaming.query.past_replay import PastReplay, StoredCluster
+from streaming.query.recording import ReplayedJournal, journal_span, open_journal, replay_recording
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.status.past_replay import PastReplay, StoredCluster
-from streaming.status.recording import ReplayedJournal, journal_span, open_journal, replay_recording
 from streaming.status.status_store import NewestDelivery, StatusStore
 from streaming.web.fleet_view import FleetView
 from streaming.web.page_access import PageAccess

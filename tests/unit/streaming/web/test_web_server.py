@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from flask import Blueprint, request
 
 from connectors.errors import UsageError
-from connectors.secret import Secret
+from connectors.settings.secret import Secret
 from streaming.web import server as serving
 from streaming.web.application import START_S, JobLiveness, health_endpoints
 from streaming.web.page_access import PageAccess

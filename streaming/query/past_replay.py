@@ -3,7 +3,7 @@
 The newest state is also given as the blob that the job's checkpoint would hold: a command on another machine continues
 it (`--job URL`).
 
-`python -m streaming.status.past_replay` is the process that replays journals for the job's page. It reads a
+`python -m streaming.query.past_replay` is the process that replays journals for the job's page. It reads a
 `PastRequest` from each line of stdin and writes `PastReply`s to stdout. It has the lowest priority of the machine, and
 ends when stdin is closed or after some minutes without a request.
 """
@@ -26,11 +26,11 @@ from connectors.store.journal_reader import JournalReader
 from rules.evaluate import evaluate
 from rules.formatting import LATEST_MS, iso
 from rules.model.identifiers import Millis
+from streaming.query.recording import JournalRecording, ReplayedJournal, replayed_recording
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.build_status import job_cluster_status
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.event_history import EventHistory
-from streaming.status.recording import JournalRecording, ReplayedJournal, replayed_recording
 from streaming.status.status_store import ReceivedStatus
 
 _REPORT_EVERY_S = 0.2

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from connectors.errors import UsageError
-from connectors.freed_memory import keep_freed_memory
+from connectors.process.freed_memory import keep_freed_memory
 
 _TRAVERSED_EVERY: Final = 200
 """Tasks of one worker after which the excluded objects are traversed once: cyclic garbage among them is freed then."""

@@ -18,14 +18,14 @@ from socketserver import BaseServer
 
 import pyspark
 from py4j.protocol import Py4JError, Py4JNetworkError
-from pyspark import SparkContext
 from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from connectors.errors import KraftwatchError, ProcessEndedError, UsageError
-from connectors.secret import redact
-from streaming.pipeline.planner_connection import AUTH_TIMEOUT, write_python
+from connectors.settings.secret import redact
+from streaming.pipeline.spark.internals import hadoop_settings, has_java, java_of
+from streaming.pipeline.spark.planner_connection import AUTH_TIMEOUT, write_python
 
 log = logging.getLogger(__name__)
 
@@ -220,7 +220,7 @@ def _settings_for_java(settings: Mapping[str, str], folder: Path) -> Iterator[Ma
     They may be secret, such as the keys of an object store: pyspark would put them on Java's command line, which every
     user of the machine can read. A Java that runs already, as under spark-submit, gets them from the session.
     """
-    if not settings or SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+    if not settings or has_java() or "PYSPARK_GATEWAY_PORT" in os.environ:
         yield settings
         return
     file = folder / "settings.properties"
@@ -242,10 +242,8 @@ def _property(text: str) -> str:
 
 def _write_no_checksums(spark: SparkSession) -> None:
     """Turns off .crc files for the state's snapshots: Spark deletes the snapshots without them."""
-    context = spark.sparkContext
-    assert context._jvm is not None
     # The JVM's only object for local files; there is no setting for it.
-    context._jvm.org.apache.hadoop.fs.FileSystem.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)
+    java_of(spark).org.apache.hadoop.fs.FileSystem.getLocal(hadoop_settings(spark)).setWriteChecksum(False)
 
 
 def _connection_closed(server: BaseServer, request: object, client_address: object) -> None:
@@ -344,7 +342,7 @@ def _stderr_to(path: Path) -> Iterator[None]:
 def _log4j2(logs: Path) -> Path:
     """Returns Spark's log configuration as a file: Java cannot read it from a wheel."""
     path = logs / "log4j2.properties"
-    path.write_bytes(files("streaming.pipeline").joinpath("log4j2.properties").read_bytes())
+    path.write_bytes(files("streaming.pipeline.spark").joinpath("log4j2.properties").read_bytes())
     return path
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from streaming.pipeline import python_worker
 from streaming.pipeline.schema import pack
+from streaming.pipeline.spark import python_worker
 from streaming.pipeline.step import Step
 from streaming.replay.cluster_monitor import ClusterMonitor
 from tests.unit.streaming.pipeline.quiet_cluster import OneState, cluster_names, quiet_second, settings_of

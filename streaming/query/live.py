@@ -15,13 +15,13 @@ from connectors.errors import ObservationError, UsageError
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.kafka.event_loop import EventLoop
 from rules.model.monitoring import Reason
-from streaming.status.query_target import QueryTarget
+from streaming.query.query_target import QueryTarget
 
 if TYPE_CHECKING:
     from connectors.observations.observation import Observation
+    from streaming.query.live_cluster import LiveCluster
+    from streaming.query.recording import ReplayedJournal
     from streaming.status.cluster_status import ClusterState
-    from streaming.status.live_cluster import LiveCluster
-    from streaming.status.recording import ReplayedJournal
 
 IDENTIFY_S = 3.0
 IDENTIFY_AGAIN_S = 1.0
@@ -59,7 +59,7 @@ def query_clusters(
         answers = pool.map(_identified, targets)
         # Imported while the nodes answer: the replay and the rules take as long to load as the client.
         from connectors.gather.publisher import Publisher
-        from streaming.status.live_cluster import LiveCluster
+        from streaming.query.live_cluster import LiveCluster
 
         identified = list(answers)
     states = {} if recorded is None else recorded(identified)

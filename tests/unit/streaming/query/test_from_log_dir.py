@@ -11,12 +11,13 @@ from connectors.logdir.log_dir_files import PARTITION, ElectionState
 from connectors.observations.point_in_time import AtOffset, AtTime
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis, Offset
+from streaming.query.from_log_dir import replay_log_dir
+from streaming.query.recording import recorded_state
 from streaming.status import check_output
 from streaming.status.build_status import cluster_status
 from streaming.status.cluster_status import ClusterState, status_json
-from streaming.status.from_log_dir import LogDirContents, replay_log_dir
 from streaming.status.health import Health, health
-from streaming.status.recording import recorded_state
+from streaming.status.log_dir_status import LogDirContents
 from streaming.status.status_tables import log_dir_lines
 from tests.present import present
 from tests.unit.connectors.logdir.log_dirs import (

@@ -10,7 +10,8 @@ from typing import Final
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from streaming.pipeline.spark_files import SparkFiles
+from streaming.pipeline.spark.internals import java_of
+from streaming.pipeline.spark.spark_files import SparkFiles
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +46,7 @@ def use_remote_checkpoint(spark: SparkSession, uri: str, files: SparkFiles) -> N
 
 
 def _has_class(spark: SparkSession, name: str) -> bool:
-    java = spark.sparkContext._jvm
-    assert java is not None
+    java = java_of(spark)
     loader = java.java.lang.Thread.currentThread().getContextClassLoader()
     try:
         java.java.lang.Class.forName(name, False, loader)  # noqa: FBT003 - Java's method has no names

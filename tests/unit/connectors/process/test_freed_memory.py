@@ -9,7 +9,7 @@ import pytest
 ARRAYS = """
 import resource, sys
 import numpy as np
-from connectors.freed_memory import keep_freed_memory
+from connectors.process.freed_memory import keep_freed_memory
 
 if sys.argv[1] == "kept":
     keep_freed_memory()

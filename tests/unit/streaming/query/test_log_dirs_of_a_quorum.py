@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from rules.evaluate import thresholds_for
+from streaming.query.from_log_dir import replay_log_dir
+from streaming.query.recording import recorded_state
 from streaming.status.build_status import cluster_status
 from streaming.status.cluster_status import status_json
-from streaming.status.from_log_dir import replay_log_dir
-from streaming.status.recording import recorded_state
 from streaming.status.status_tables import log_dir_lines
 from tests.description.describe import describe
 from tests.golden_file import assert_golden

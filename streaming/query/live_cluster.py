@@ -14,14 +14,14 @@ from connectors.gather.publisher import Publisher
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.request_pacing import RateLimiter
 from connectors.observations.observation import Observation
-from connectors.wall_clock import wall_ms
+from connectors.process.wall_clock import wall_ms
 from rules.analysis.leadership import leaderless
 from rules.model.identifiers import Millis
+from streaming.query.query_target import QueryTarget
+from streaming.query.recording import ReplayedJournal, missing_since
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.probe_state import FAILURE_MS
 from streaming.status.cluster_status import ClusterState
-from streaming.status.query_target import QueryTarget
-from streaming.status.recording import ReplayedJournal, missing_since
 
 _LEADERLESS_MS = 5_000
 """An election takes one or two seconds: the default hold of `no-leader`."""

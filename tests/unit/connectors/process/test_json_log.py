@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from connectors import json_log
-from connectors.json_log import alert_fields
+from connectors.process import json_log
+from connectors.process.json_log import alert_fields
 from connectors.sinks.console import ConsoleSink
 from rules.notifications.notification import single_alert_notification
 from streaming.cli.output import print_message, print_progress

@@ -8,8 +8,8 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from connectors.secret import Secret, excerpt, redact
-from connectors.settings import TopicSection
+from connectors.settings.secret import Secret, excerpt, redact
+from connectors.settings.sections import TopicSection
 
 _LOG = logging.getLogger(__name__)
 _TOKEN_LASTS_S = 300.0

@@ -20,15 +20,15 @@ from streaming.pipeline.deliver import journal_snapshot
 from streaming.pipeline.output_rows import OutputKind
 from streaming.pipeline.schema import pack
 from streaming.pipeline.step import SNAPSHOT_MS, Step
+from streaming.query import recording
+from streaming.query.past_replay import PastReplay
+from streaming.query.recording import ReplayedJournal, open_journal, replay_recording, replayed, replayed_recording
 from streaming.replay import stored_topics
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.report.back_test import back_test
-from streaming.status import recording
 from streaming.status.build_status import cluster_status, job_cluster_status
 from streaming.status.cluster_status import status_json
 from streaming.status.event_history import timeline_entries
-from streaming.status.past_replay import PastReplay
-from streaming.status.recording import ReplayedJournal, open_journal, replay_recording, replayed, replayed_recording
 from tests.bench.churning_cluster import ChurningCluster
 from tests.quiet_rows import with_urgency
 from tests.unit.streaming.pipeline.quiet_cluster import OneState

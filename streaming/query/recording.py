@@ -17,22 +17,22 @@ from connectors.errors import UsageError
 from connectors.gather.node_directory import KnownEndpoints, stored_endpoints
 from connectors.observations.observation import Observation
 from connectors.observations.point_in_time import AtOffset, PointInTime
+from connectors.process.wall_clock import wall_ms
 from connectors.store.bundle_file import unpacked_bundle
 from connectors.store.journal_reader import JournalReader, JournalSnapshot, RowFilter
-from connectors.wall_clock import wall_ms
 from rules.alert import Alert
 from rules.evaluate import BLIND, evaluate
 from rules.finding import Thresholds
 from rules.formatting import LATEST_MS, ms_text, utc_text
 from rules.model.identifiers import Millis
+from streaming.query.as_of import events_upto, held_at, require_within, wanted_position
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import decoded_row
 from streaming.replay.machine import Machine
-from streaming.status.as_of import events_upto, held_at, require_within, wanted_position
 from streaming.status.cluster_status import ClusterState
 from streaming.status.event_history import EventHistory
-from streaming.status.from_log_dir import LogDirContents
+from streaming.status.log_dir_status import LogDirContents
 
 if TYPE_CHECKING:
     from connectors.relay.topic_recording import TopicRecording

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.pipeline.planner_connection import MODULE, write_python
+from streaming.pipeline.spark.planner_connection import MODULE, write_python
 
 
 @pytest.fixture

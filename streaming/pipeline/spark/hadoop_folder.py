@@ -8,8 +8,9 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
 from connectors.errors import KraftwatchError, UsageError
-from streaming.pipeline.query import JobError, error_cause
-from streaming.pipeline.spark_files import Folder
+from streaming.pipeline.spark.errors import JobError, error_cause
+from streaming.pipeline.spark.internals import hadoop_settings, java_of
+from streaming.pipeline.spark.spark_files import Folder
 
 _T = TypeVar("_T")
 _NO_CLASS = re.compile(
@@ -42,11 +43,8 @@ class HadoopFolder(Folder):
     """
 
     def __init__(self, spark: SparkSession, uri: str) -> None:
-        context = spark.sparkContext
-        assert context._jvm is not None
         self._uri = uri
-        self._java: Any = context._jvm
-        self._conf: Any = context._jsc.hadoopConfiguration()
+        self._java, self._conf = java_of(spark), hadoop_settings(spark)
 
     @property
     def place(self) -> str:

@@ -14,30 +14,30 @@ from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.observations.partition_run import DecodedItem
 from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
-from connectors.wall_clock import wall_ms
+from connectors.process.wall_clock import wall_ms
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.monitoring import Reason
-from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.machine import Machine
-from streaming.status import live as live_status
-from streaming.status.build_status import cluster_status
-from streaming.status.check_output import check_text
-from streaming.status.cluster_status import ClusterState
-from streaming.status.live import query_clusters
-from streaming.status.live_cluster import LiveCluster
-from streaming.status.query_target import QueryTarget
-from streaming.status.recording import (
+from streaming.query import live as live_status
+from streaming.query.live import query_clusters
+from streaming.query.live_cluster import LiveCluster
+from streaming.query.query_target import QueryTarget
+from streaming.query.recording import (
     ReplayedJournal,
     SettingsOf,
     open_journal,
     recorded_state,
     replay_recording,
 )
+from streaming.replay.cluster_settings import ClusterSettings
+from streaming.replay.machine import Machine
+from streaming.status.build_status import cluster_status
+from streaming.status.check_output import check_text
+from streaming.status.cluster_status import ClusterState
 from streaming.status.status_tables import status_table
 from tests.present import present
 from tests.scripts.log_script import endpoint, failed, probed
-from tests.unit.streaming.status.status_journal import AT, PLACE, journal, observed, polled, records
+from tests.unit.streaming.query.status_journal import AT, PLACE, journal, observed, polled, records
 
 
 def settings_of(name: str) -> ClusterSettings:

@@ -24,7 +24,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from connectors.errors import UsageError
-from connectors.secret import Secret, read_text
+from connectors.settings.secret import Secret, read_text
 
 PLACED = "placed"
 """The type of these errors among pydantic's own ones."""

@@ -8,7 +8,7 @@ import pytest
 from streaming.job.spark_state import set_state_aside
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import CheckpointSource, record_source
-from streaming.pipeline.spark_files import LocalFolder, PlannedEnd, SparkFiles
+from streaming.pipeline.spark.spark_files import LocalFolder, PlannedEnd, SparkFiles
 
 
 def files_of(folder: Path) -> SparkFiles:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
-from streaming.pipeline import spark_session
-from streaming.pipeline.spark_session import java_option, socket_settings, start_spark
+from streaming.pipeline.spark import spark_session
+from streaming.pipeline.spark.spark_session import java_option, socket_settings, start_spark
 
 
 def test_missing_java_is_reported_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +38,7 @@ def start_error(tmp_path: Path, java_script: str, settings: Mapping[str, str] | 
     arguments = f"master='local[1]', logs=Path({str(logs)!r}), settings={dict(settings or {})!r}"
     start = f"from pathlib import Path; start_spark({arguments})"
     ended = subprocess.run(
-        [sys.executable, "-c", f"from streaming.pipeline.spark_session import start_spark; {start}"],
+        [sys.executable, "-c", f"from streaming.pipeline.spark.spark_session import start_spark; {start}"],
         env={**os.environ, "JAVA_HOME": str(tmp_path)},
         capture_output=True,
         text=True,

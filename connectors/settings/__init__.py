@@ -1,0 +1,1 @@
+"""What all settings have in common, and confidential texts. No section of a configuration file is defined here."""

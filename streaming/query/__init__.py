@@ -1,0 +1,1 @@
+"""Where a cluster's state comes from without Spark: its nodes asked for some seconds, a journal, a topic or a disk."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
-from rules.alert import Alert
+from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.model.job_state import JOB_CLUSTER_ID
@@ -89,9 +89,11 @@ class Route:
     def matches_history(self, history: AlertHistory) -> bool:
         """Returns whether the sink receives this alert.
 
-        If the sink was notified of the alert once, it also receives every later transition, whatever the severity.
+        If the sink was notified of the alert once, it also receives every later transition, whatever the severity. It
+        does not receive the end of an alert of which it gets no beginning: that did not match when it was pending.
         """
-        return history.notified or any(self.matches(alert) for alert in history.pending)
+        begun = (alert for alert in history.pending if alert.state is AlertState.FIRING)
+        return history.notified or any(map(self.matches, begun))
 
 
 def matches_any_name(pattern: str) -> bool:

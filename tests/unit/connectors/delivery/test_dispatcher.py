@@ -37,16 +37,6 @@ def deliver_in(dispatcher: RecordingDispatcher, seconds: range, *alerts: Alert) 
     return [dispatcher.deliver([], later(second)).sinks for second in seconds[1:]][-1]
 
 
-def test_a_failing_sink_receives_the_rest_later_in_order(tmp_path: Path) -> None:
-    sink = RecordingSink(outcomes=[Delivered(), Retry(reason="unreachable"), Retry(reason="unreachable")])
-    dispatcher = dispatcher_with(tmp_path, sink)
-    result = dispatcher.deliver([FIRST, SECOND, RESOLVED], NOON_MS).sinks["recording"]
-    assert (result.delivered, result.retry, result.pending) == (1, 2, 2)
-    assert (result.failing, result.set_aside) == ("unreachable", 2)
-    dispatcher.deliver([], later(2))
-    assert sink.transitions == [FIRST, SECOND, RESOLVED]
-
-
 def test_what_was_silenced_to_its_end_is_not_sent_although_the_silence_ended_during_a_retry_after(
     tmp_path: Path,
 ) -> None:
@@ -333,19 +323,6 @@ def test_a_repetition_that_fails_is_not_put_off_until_the_next_one(tmp_path: Pat
     assert len(sink.notifications) == 1
     dispatcher.deliver([], later(3602))
     assert len(sink.notifications) == 2
-
-
-def test_a_silence_holds_back_notifications_to_people_but_not_to_records(tmp_path: Path) -> None:
-    silence = Silence(
-        id="s", subject="one", starts_at_ms=NOON_MS, ends_at_ms=later(60), author="eva", comment="new disks"
-    )
-    people, record = RecordingSink("people", mode=DeliveryMode.INCIDENTS), RecordingSink("record")
-    dispatcher = dispatcher_with(tmp_path, people, record, silences=lambda _: [silence])
-    report = dispatcher.deliver([FIRST], NOON_MS)
-    assert (people.notifications, record.transitions) == ([], [FIRST])
-    assert (report.sinks["people"].silenced, report.sinks["people"].pending) == (1, 1)
-    dispatcher.deliver([], later(60))
-    assert people.transitions == [FIRST]
 
 
 def test_an_alert_silenced_from_beginning_to_end_is_discarded_permanently(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ class ObservationWriter:
         self._written_at_ms: int | None = None
         self._polled: Poll | None = None
         self._shown_since_poll = False
-        """Whether a row since the newest poll was not quiet: a condition may begin with the next one, which is newer."""
+        """Whether a row since the newest poll was not quiet: a condition may begin with the next poll."""
         self._observed: dict[tuple[str, str], tuple[int | None, object]] = {}
         """When each thing was observed since the newest gap, and what it was: repeating it is quiet."""
         self._last: dict[tuple[str, str], _Shape] = {}

@@ -27,7 +27,6 @@ from rules.analysis.freshness import (
     poll_problem,
 )
 from rules.analysis.now import over
-from rules.analysis.start_conditions import start_conditions
 from rules.finding import (
     DeclaredRule,
     Evaluation,
@@ -48,6 +47,7 @@ from rules.model.job_state import JobState
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import after_election, with_legend, with_reasons_not_to_start
+from rules.remedies.start_conditions import start_conditions
 
 BLIND = "monitor-blind"
 """The rule about the monitor itself: a rule that fails is reported under this id."""

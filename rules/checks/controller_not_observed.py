@@ -28,7 +28,7 @@ from rules.analysis.endpoint_text import probe_outcome
 from rules.analysis.freshness import fresh_poll, unanswered_sources
 from rules.analysis.now import over
 from rules.analysis.outdated_settings import outdated_settings
-from rules.analysis.safe_to_restart import known_controllers
+from rules.analysis.roles import known_controllers
 from rules.analysis.silent_controllers import SilentController, silent_controllers
 from rules.analysis.votes import denying
 from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold

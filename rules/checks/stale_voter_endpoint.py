@@ -54,7 +54,6 @@ from dataclasses import dataclass
 from rules.analysis.electability import ElectionForecast, forecast_election, restarted_voters
 from rules.analysis.endpoint_text import doubt_text, endpoint_kind, faults_text, probe_outcome
 from rules.analysis.leadership import last_leader
-from rules.analysis.start_conditions import resolve_names_first
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join
 from rules.model.endpoint_faults import CURED_BY_RESTART, EndpointFault
@@ -66,6 +65,7 @@ from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.endpoint_steps import certificate_steps, reach_step
 from rules.remedies.remedy_commands import describe_status
+from rules.remedies.start_conditions import resolve_names_first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 
 from rules.analysis.leadership import leaderless
 from rules.analysis.missing_voter import recorded_endpoint
-from rules.analysis.start_conditions import COPY_METADATA_FIRST
 from rules.analysis.voter_status import VoterStatus, moving_voters
 from rules.model.following import Following
 from rules.model.identifiers import NodeId, ReplicaKey
@@ -26,6 +25,7 @@ from rules.remedies.bootstrap_address import (
     controller_is_usable,
 )
 from rules.remedies.endpoint_steps import endpoint_steps
+from rules.remedies.start_conditions import COPY_METADATA_FIRST
 from rules.rescue.voter_override import initial_controllers, registered_voters
 
 QUORUM_TOOL = "kafka-metadata-quorum.sh"

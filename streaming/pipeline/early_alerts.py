@@ -106,7 +106,7 @@ class EarlyCluster:
     def blind(self) -> TrackedCondition | None:
         """The condition that no data source of the quorum answers, pending or firing; None: one does."""
         conditions = self._monitor.tracked.conditions.values()
-        return next((one for one in conditions if one.rule == BLIND and one.facts.unobserved is not None), None)
+        return next((one for one in conditions if one.facts.unobserved is not None), None)
 
     def is_superseded(self, evaluated_ms: Millis) -> bool:
         """Returns whether the step, by its newest status, has evaluated what was evaluated here at its first one."""

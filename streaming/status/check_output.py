@@ -6,11 +6,12 @@ from rich.text import Text
 
 from connectors.errors import UsageError
 from connectors.store.stored_json import json_safe
-from rules.analysis.safe_to_restart import RestartSafety, known_controllers, safe_to_restart
-from rules.evaluate import BLIND
+from rules.analysis.roles import known_controllers
+from rules.evaluate import OBSERVATION_RULES
 from rules.finding import Finding, Plain, Thresholds
 from rules.formatting import and_join, needed_text, visible
 from rules.model.identifiers import NodeId
+from rules.remedies.safe_to_restart import RestartSafety, safe_to_restart
 from streaming.status import status_tables
 from streaming.status.build_status import cluster_status
 from streaming.status.cluster_status import ClusterState, StatusSource, UnknownStatus, status_json
@@ -100,7 +101,7 @@ def evaluate_restart(state: ClusterState, node: int) -> RestartSafety:
     if answer.safe and state.queried_since_ms is not None and state.missing:
         # What a job recorded before may be from before another controller stopped.
         answer = replace(answer, unknown=(f"{and_join(state.missing, 5)} since this command began",))
-    unobserved = [one.summary for one in state.evaluation.findings if one.rule == BLIND]
+    unobserved = [one.summary for one in state.evaluation.findings if one.rule in OBSERVATION_RULES]
     return replace(answer, notes=(*answer.notes, *unobserved))
 
 

@@ -67,6 +67,8 @@ class FindingStatus:
     """The finding in one or two sentences."""
     hold_s: float = 0.0
     """How long the condition must last before a job's alert fires."""
+    nothing_observed: bool = False
+    """Whether the finding is that nothing of the quorum is observed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,7 +68,7 @@ class Server:
         """Listens; answers once entered. UsageError if the address, the certificate or the token cannot be used."""
         host, port = address
         access = access or PageAccess()
-        access.check_token()
+        access.check_tokens()
         self._tls = access.tls()
         self._application = partial(application, host=host, access=access)
         self._app = self._application(blueprints, page_url=page_url)

@@ -49,7 +49,7 @@ _START_S = 10
 _HEADER_BYTES = 32_768
 _KEPT_BYTES = 65_536
 """How much of a body the application gets: more than it accepts, so that it refuses a longer one."""
-_BODY_BYTES = 16 << 20
+_BODY_BYTES = 256 << 20
 """The longest body that is read, and dropped beyond _KEPT_BYTES: a connection that is closed before its body was read
 is reset, and the client may not see the answer."""
 

@@ -181,7 +181,7 @@ def test_a_job_that_starts_changes_nothing(tmp_path: Path) -> None:
     assert (answer.status_code, answer.json()) == (503, {"status": "the job starts: try again"})
 
 
-@pytest.mark.parametrize("length", [20_000, 70_000, 5_000_000])
+@pytest.mark.parametrize("length", [20_000, 70_000, 20_000_000])
 def test_a_long_body_is_refused(length: int, served: Served) -> None:
     answer = served.send("POST", "/api/acknowledgements", {**ACKNOWLEDGE, "comment": "x" * length})
     assert (answer.status_code, answer.json()) == (413, {"status": "the body is longer than 16384 bytes"})

@@ -9,7 +9,7 @@ Values that `kafka-metadata-quorum describe` prints have its name in snake_case 
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, lru_cache
@@ -25,6 +25,7 @@ from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum
 from rules.notifications.acknowledgement import Acknowledgement, by_until
+from rules.notifications.route import Silence
 from streaming.status.log_dir_status import LogDirContents, LogDirStatus
 from streaming.status.voters import (
     CertificateStatus,
@@ -158,6 +159,50 @@ class AcknowledgedAlert:
     def who(self) -> str:
         """By whom, and until when."""
         return by_until(self.by, self.until_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertSilence:
+    """The silence of a firing alert."""
+
+    id: str
+    """With which `kraftwatch silence end` ends it, unless it is a maintenance window or in the service of a sink."""
+    by: str
+    """Who silenced it."""
+    until_ms: Millis
+    """When it ends."""
+    comment: str
+    """The reason."""
+
+    @property
+    def who(self) -> str:
+        """By whom, and until when."""
+        return by_until(self.by, self.until_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FiringAlert:
+    """An alert of the job that fires."""
+
+    rule: str
+    """Rule id."""
+    subject: str
+    """What the alert is about."""
+    severity: Severity
+    """critical, warning or info."""
+    started_at_ms: Millis
+    """When its condition was first found, by the monitor's clock."""
+    silence: AlertSilence | None
+    """Why sinks for people are not notified of it; null: no silence is active."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobAlerts:
+    """What a job knows of its alerts, of all clusters."""
+
+    firing: Sequence[Alert]
+    acknowledgements: Sequence[Acknowledgement]
+    silences: Sequence[Silence]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,7 +354,9 @@ class ClusterStatus:
     """Conditions whose hold has not expired, the next one due first: at most 200. Only a running job has them."""
     acknowledged: tuple[AcknowledgedAlert, ...] = ()
     """Firing alerts on which a person works. Only what reads the job's alerts has them: the page and its API, and
-    `status` with --config or --journal."""
+    `status` and `check` with --config or --journal."""
+    firing: tuple[FiringAlert, ...] = ()
+    """The job's firing alerts, with their silences, by the same sources."""
     not_applicable: tuple[NotApplicable, ...] = ()
     """Rules that do not apply to this cluster, or that the configuration disables."""
     changed_severities: tuple[ChangedSeverity, ...] = ()
@@ -416,17 +463,33 @@ def schema_with_iso_times(schema: dict[str, Any]) -> dict[str, Any]:
     return {**schema, "properties": properties, "required": [*map(json_name, schema.get("required", ()))]}
 
 
-def with_acknowledged(
-    status: ClusterStatus, firing: Iterable[Alert], acknowledgements: Iterable[Acknowledgement], now_ms: Millis
-) -> ClusterStatus:
-    """Returns the status with the alerts that are acknowledged; `firing`: those of any cluster."""
-    active = {one.alert_id: one for one in acknowledgements if one.active(now_ms)}
-    found = [
-        AcknowledgedAlert.of(alert, active[alert.alert_id])
-        for alert in firing
-        if alert.cluster == status.cluster and alert.alert_id in active
-    ]
-    return replace(status, acknowledged=tuple(found))
+def with_job_alerts(status: ClusterStatus, alerts: JobAlerts, now_ms: Millis) -> ClusterStatus:
+    """Returns the status with the job's alerts of its cluster, and who has acknowledged or silenced them."""
+    acknowledged = {one.alert_id: one for one in alerts.acknowledgements if one.active(now_ms)}
+    silences = [one for one in alerts.silences if one.active(now_ms)]
+    firing = [alert for alert in alerts.firing if alert.cluster == status.cluster]
+    return replace(
+        status,
+        acknowledged=tuple(
+            AcknowledgedAlert.of(alert, acknowledged[alert.alert_id])
+            for alert in firing
+            if alert.alert_id in acknowledged
+        ),
+        firing=tuple(_firing_alert(alert, silences) for alert in firing),
+    )
+
+
+def _firing_alert(alert: Alert, silences: Iterable[Silence]) -> FiringAlert:
+    one = next((each for each in silences if each.matches(alert)), None)
+    return FiringAlert(
+        rule=alert.rule,
+        subject=alert.subject,
+        severity=alert.severity,
+        started_at_ms=alert.started_at_ms,
+        silence=None
+        if one is None
+        else AlertSilence(id=one.id, by=one.author, until_ms=one.ends_at_ms, comment=one.comment),
+    )
 
 
 def replication_json(status: ClusterStatus) -> dict[str, Plain]:

@@ -113,7 +113,9 @@ def test_status_shows_which_alerts_are_acknowledged(tmp_path: Path) -> None:
         "until": None,
         "comment": "INC-1",
     }
-    assert "voter-lagging · voter 1 fires, acknowledged by Ana" in kraftwatch(*status).stdout
+    printed = kraftwatch(*status).stdout
+    assert "voter-lagging · voter 1 · fires, since " in printed
+    assert "acknowledged by Ana: INC-1" in printed
 
 
 @pytest.mark.parametrize(

@@ -129,14 +129,15 @@ def with_job_alerts(statuses: "Sequence[ClusterStatus]", opts: LookBackOptions) 
     from connectors.store.collection import ServiceSilenceStore, SilenceStore
     from streaming.cli.recorded_job import RecordedJob
     from streaming.config.maintenance import in_force
-    from streaming.status import cluster_status
+    from streaming.status.cluster_status import with_job_alerts as with_alerts
+    from streaming.status.job_alerts import JobAlerts
 
     try:
         job, now_ms = RecordedJob(RecordedOptions(config=opts.config, journal=opts.journal)), wall_ms()
-        if not job.database().exists:
-            return statuses
         database, windows = job.database(), () if job.config is None else in_force(job.config.maintenance, now_ms)
-        alerts = cluster_status.JobAlerts(
+        if not database.exists:
+            return statuses
+        alerts = JobAlerts(
             firing=firing_alerts(database),
             acknowledgements=AcknowledgementStore(database).read(),
             silences=(*SilenceStore(database).read(), *windows, *ServiceSilenceStore(database).current()),
@@ -144,7 +145,7 @@ def with_job_alerts(statuses: "Sequence[ClusterStatus]", opts: LookBackOptions) 
     except (UsageError, StoreError) as problem:
         print_progress(f"the job's alerts cannot be read: {problem}")
         return statuses
-    return [cluster_status.with_job_alerts(one, alerts, now_ms) for one in statuses]
+    return [with_alerts(one, alerts, now_ms) for one in statuses]
 
 
 def read_disks(opts: LookBackOptions) -> "Sequence[LogDirContents]":

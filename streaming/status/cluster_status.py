@@ -9,7 +9,7 @@ Values that `kafka-metadata-quorum describe` prints have its name in snake_case 
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, lru_cache
@@ -17,15 +17,13 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict, TypeAdapter
 
-from rules.alert import Alert
 from rules.finding import Evaluation, NotApplicable, Plain, Severity, Thresholds, UnknownResult
 from rules.formatting import iso
 from rules.model.history import ControllerStart, Election, Recovery, UncleanElections, VoterChange
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum
-from rules.notifications.acknowledgement import Acknowledgement, by_until
-from rules.notifications.route import Silence
+from streaming.status.job_alerts import AcknowledgedAlert, FiringAlert, JobAlerts
 from streaming.status.log_dir_status import LogDirContents, LogDirStatus
 from streaming.status.voters import (
     CertificateStatus,
@@ -124,85 +122,6 @@ class PendingCondition:
     """When it was first found, by the monitor's clock."""
     due_at_ms: Millis
     """When its hold expires, by the monitor's clock."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AcknowledgedAlert:
-    """A firing alert on which a person works."""
-
-    rule: str
-    """Rule id."""
-    subject: str
-    """What the alert is about."""
-    by: str
-    """The person, or the service in which the person acknowledged it."""
-    at_ms: Millis
-    """When it was acknowledged."""
-    until_ms: Millis | None
-    """When the acknowledgement ends; null: when the alert resolves."""
-    comment: str
-    """The person's note."""
-
-    @classmethod
-    def of(cls, alert: Alert, acknowledgement: Acknowledgement) -> "AcknowledgedAlert":
-        """Returns an alert with its acknowledgement."""
-        return cls(
-            rule=alert.rule,
-            subject=alert.subject,
-            by=acknowledgement.by,
-            at_ms=acknowledgement.at_ms,
-            until_ms=acknowledgement.until_ms,
-            comment=acknowledgement.comment,
-        )
-
-    @property
-    def who(self) -> str:
-        """By whom, and until when."""
-        return by_until(self.by, self.until_ms)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlertSilence:
-    """The silence of a firing alert."""
-
-    id: str
-    """With which `kraftwatch silence end` ends it, unless it is a maintenance window or in the service of a sink."""
-    by: str
-    """Who silenced it."""
-    until_ms: Millis
-    """When it ends."""
-    comment: str
-    """The reason."""
-
-    @property
-    def who(self) -> str:
-        """By whom, and until when."""
-        return by_until(self.by, self.until_ms)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FiringAlert:
-    """An alert of the job that fires."""
-
-    rule: str
-    """Rule id."""
-    subject: str
-    """What the alert is about."""
-    severity: Severity
-    """critical, warning or info."""
-    started_at_ms: Millis
-    """When its condition was first found, by the monitor's clock."""
-    silence: AlertSilence | None
-    """Why sinks for people are not notified of it; null: no silence is active."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobAlerts:
-    """What a job knows of its alerts, of all clusters."""
-
-    firing: Sequence[Alert]
-    acknowledgements: Sequence[Acknowledgement]
-    silences: Sequence[Silence]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -465,31 +384,8 @@ def schema_with_iso_times(schema: dict[str, Any]) -> dict[str, Any]:
 
 def with_job_alerts(status: ClusterStatus, alerts: JobAlerts, now_ms: Millis) -> ClusterStatus:
     """Returns the status with the job's alerts of its cluster, and who has acknowledged or silenced them."""
-    acknowledged = {one.alert_id: one for one in alerts.acknowledgements if one.active(now_ms)}
-    silences = [one for one in alerts.silences if one.active(now_ms)]
-    firing = [alert for alert in alerts.firing if alert.cluster == status.cluster]
-    return replace(
-        status,
-        acknowledged=tuple(
-            AcknowledgedAlert.of(alert, acknowledged[alert.alert_id])
-            for alert in firing
-            if alert.alert_id in acknowledged
-        ),
-        firing=tuple(_firing_alert(alert, silences) for alert in firing),
-    )
-
-
-def _firing_alert(alert: Alert, silences: Iterable[Silence]) -> FiringAlert:
-    one = next((each for each in silences if each.matches(alert)), None)
-    return FiringAlert(
-        rule=alert.rule,
-        subject=alert.subject,
-        severity=alert.severity,
-        started_at_ms=alert.started_at_ms,
-        silence=None
-        if one is None
-        else AlertSilence(id=one.id, by=one.author, until_ms=one.ends_at_ms, comment=one.comment),
-    )
+    acknowledged, firing = alerts.of_cluster(status.cluster, now_ms)
+    return replace(status, acknowledged=acknowledged, firing=firing)
 
 
 def replication_json(status: ClusterStatus) -> dict[str, Plain]:

@@ -21,7 +21,6 @@ from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.route import Silence
 from streaming.status.cluster_status import (
     ClusterStatus,
-    JobAlerts,
     PendingCondition,
     StatusSource,
     UnknownStatus,
@@ -29,6 +28,7 @@ from streaming.status.cluster_status import (
     with_job_alerts,
 )
 from streaming.status.health import NO_LEADER_KNOWN, Health, health_of, records_at_risk
+from streaming.status.job_alerts import JobAlerts
 from streaming.status.status_store import EndedRecovery, ReceivedStatus
 from streaming.web.api_objects import ClusterObject, ClusterRow
 

@@ -17,8 +17,9 @@ from rules.model.subject import Subject
 from rules.notifications.route import Silence
 from streaming.status.build_status import cluster_status, job_cluster_status
 from streaming.status.check_output import check_json, check_text
-from streaming.status.cluster_status import JobAlerts, with_job_alerts
+from streaming.status.cluster_status import with_job_alerts
 from streaming.status.health import Health, health
+from streaming.status.job_alerts import JobAlerts
 from streaming.status.status_store import ReceivedStatus
 from streaming.web.cluster_view import ClusterView
 from tests.present import present

@@ -15,6 +15,9 @@ from rules.model.job_state import JOB_CLUSTER_ID
 from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.notification import AlertHistory
 
+WINDOW_ID = "maintenance-"
+"""With which the id of a maintenance window's silence begins."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
@@ -35,6 +38,11 @@ class Silence:
         """Returns whether the silence is in force at `now_ms`."""
         return self.starts_at_ms <= now_ms < self.ends_at_ms
 
+    @property
+    def can_end(self) -> bool:
+        """Whether people can end it before its end: not that of a maintenance window."""
+        return not self.id.startswith(WINDOW_ID)
+
     def matches(self, alert: Alert) -> bool:
         """Returns whether the silence applies to this alert."""
         return (
@@ -47,7 +55,12 @@ class Silence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SilenceOfService(Silence):
-    """A silence in the service of a sink: it applies to the sinks that do not silence by themselves."""
+    """A silence in the service of a sink: it applies to the sinks that do not silence by themselves, and ends there."""
+
+    @property
+    def can_end(self) -> bool:
+        """As `Silence.can_end`."""
+        return False
 
 
 Hold: TypeAlias = Silence | Acknowledgement

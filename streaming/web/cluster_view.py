@@ -25,9 +25,10 @@ from streaming.status.cluster_status import (
     StatusSource,
     UnknownStatus,
     status_json,
-    with_acknowledged,
+    with_job_alerts,
 )
 from streaming.status.health import NO_LEADER_KNOWN, Health, health_of, records_at_risk
+from streaming.status.job_alerts import JobAlerts
 from streaming.status.status_store import EndedRecovery, ReceivedStatus
 from streaming.web.api_objects import ClusterObject, ClusterRow
 
@@ -252,7 +253,8 @@ class ClusterView:
         """Returns the fields of `/api/clusters/NAME`."""
         status: Any = None
         if self.status is not None:
-            status = status_json(with_acknowledged(self.status, self.firing, self.acknowledgements, self.now_ms))
+            alerts = JobAlerts(firing=self.firing, acknowledgements=self.acknowledgements, silences=self.silences)
+            status = status_json(with_job_alerts(self.status, alerts, self.now_ms))
         return {
             **self.row_json(),
             "status": status,

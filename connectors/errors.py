@@ -70,6 +70,10 @@ class UnavailableStoreError(StoreError):
     """The server of the database does not answer now; a later attempt may succeed."""
 
 
+class UnwritableStoreError(UnavailableStoreError):
+    """A database of this machine cannot be written now: its disk is full, or fails; a later attempt may succeed."""
+
+
 class OtherTablesError(StoreError, UsageError):
     """The tables of a database are of a newer version of kraftwatch: only a person can decide which one to start."""
 

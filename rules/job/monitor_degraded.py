@@ -287,12 +287,13 @@ _DEPENDENCIES: Final[Mapping[str, tuple[Severity, str, str]]] = {
     ),
     "disk": (
         Severity.WARNING,
-        "the job stops when it must write there",
+        "nothing is observed until it has room",
         "# Free space on the disk of the job's folder",
     ),
 }
 """What is missing: how severe that is, what it means, and what to do. Without the store no alert can be recorded, and
-before Spark has started none about it."""
+without Spark, which is missing for minutes at most, the job starts or ends.
+"""
 
 
 def _missing(job: JobState, missing: MissingDependency) -> Finding:

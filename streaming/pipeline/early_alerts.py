@@ -153,6 +153,11 @@ class EarlyEvaluation:
         self._thread.join()
 
     @property
+    def runs(self) -> bool:
+        """Whether it has not ended."""
+        return self._thread.is_alive()
+
+    @property
     def blind(self) -> Sequence[BlindCluster]:
         """The clusters of which nothing is observed."""
         return [

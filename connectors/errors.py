@@ -86,6 +86,10 @@ class JournalError(StoreError):
     """The journal cannot be read or written; the message names the file and the fix."""
 
 
+class UnwritableJournalError(JournalError):
+    """The journal cannot be written now: its disk is full, or fails; a later attempt may succeed."""
+
+
 class OtherJournalError(JournalError, UsageError):
     """The journal is of another version of kraftwatch: only a person can decide which one to start."""
 

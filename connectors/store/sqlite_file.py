@@ -92,8 +92,12 @@ def unusable(path: Path, reason: str) -> StoreError:
 
 def failed(path: Path, error: BaseException) -> StoreError:
     """Returns the error about a file, by what SQLite has raised."""
-    later = getattr(error, "sqlite_errorcode", 0) & 0xFF in _UNWRITABLE
-    return (UnwritableStoreError if later else StoreError)(_sentence(path, str(error)))
+    return (UnwritableStoreError if is_unwritable(error) else StoreError)(_sentence(path, str(error)))
+
+
+def is_unwritable(error: BaseException) -> bool:
+    """Returns whether SQLite has raised this because the disk does not take what was written: it may later."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _UNWRITABLE
 
 
 def _sentence(path: Path, reason: str) -> str:

@@ -286,8 +286,8 @@ _DEPENDENCIES: Final[Mapping[str, tuple[Severity, str, str]]] = {
         "# Look at Spark's page of the cluster: why an executor ended, and why no other takes its place",
     ),
     "disk": (
-        Severity.WARNING,
-        "nothing is observed until it has room",
+        Severity.CRITICAL,
+        "nothing is evaluated until it has room",
         "# Free space on the disk of the job's folder",
     ),
 }

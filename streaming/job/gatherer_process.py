@@ -26,6 +26,7 @@ from connectors.gather.gatherer_input import (
 )
 from connectors.gather.gatherer_stats import stalled_loop_s
 from connectors.kafka.cluster_connection import ClusterConnection
+from connectors.store.durable_file import full_disk
 from connectors.store.journal_reader import JournalReader
 from rules.model.identifiers import Millis
 
@@ -84,8 +85,8 @@ class GathererProcess:
 
     @property
     def loop_stalled_s(self) -> float | None:
-        """For how long the gatherer's event loop has not run; None until it has written its statistics."""
-        return stalled_loop_s(self._stats, pid=self.pid)
+        """For how long the gatherer's event loop has not run; None while it cannot have written its statistics."""
+        return None if full_disk(self._logs) is not None else stalled_loop_s(self._stats, pid=self.pid)
 
     def start(self) -> None:
         """Starts the gatherer and waits until it holds the journal.
@@ -230,7 +231,8 @@ class GathererProcess:
                 return process.wait(1)
             except subprocess.TimeoutExpired:
                 newest = self._published()
-                idle_s = 0 if newest != published else idle_s + 1
+                waits = full_disk(self._logs) is not None
+                idle_s = 0 if newest != published or waits else idle_s + 1
                 published = newest
         process.kill()
         process.wait()

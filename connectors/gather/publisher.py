@@ -54,12 +54,17 @@ class Publisher:
         *,
         on_failure: Callable[[], None],
         before_publish: Callable[[], None] = lambda: None,
+        on_full_disk: Callable[[], None] = lambda: None,
     ) -> None:
-        """`before_publish` is called before each publication, `on_failure` once, if the journal cannot be written."""
+        """Publishes nothing yet.
+
+        `before_publish` is called before each publication, `on_full_disk` after one that a full disk did not take,
+        `on_failure` once, if the journal cannot be written for another reason.
+        """
         self._journal = journal
         self._loop = loop
         self._on_failure = on_failure
-        self._before_publish = before_publish
+        self._before_publish, self._on_full_disk = before_publish, on_full_disk
         self._publish_scheduled = False
         self._all_published = True
         """Whether there are no appended rows."""
@@ -179,6 +184,7 @@ class Publisher:
             if not self._unwritable:
                 _LOG.warning("%s; what is observed waits in memory", problem)
             self._unwritable = True
+            self._on_full_disk()
         else:
             self._all_published, self._appended_bytes, self._unwritable = True, 0, False
 

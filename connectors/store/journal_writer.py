@@ -147,6 +147,10 @@ class JournalWriter:
             self._changed.add(row.cluster)
             self._newest_at_ms = max(self._newest_at_ms, row.observed_at_ms)
 
+    def unpublished(self, from_sequence: int) -> Sequence[Observation]:
+        """Returns the appended rows from this sequence on that are not stored yet."""
+        return self._appended[max(0, from_sequence - self.published_end) :]
+
     def note_endpoints(self, endpoints: Mapping[str, str]) -> None:
         """Takes each cluster's endpoints; what has changed is stored with the next rows, which may contain them."""
         changed = {cluster: text for cluster, text in endpoints.items() if self._endpoints.get(cluster) != text}

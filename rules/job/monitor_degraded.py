@@ -287,7 +287,7 @@ _DEPENDENCIES: Final[Mapping[str, tuple[Severity, str, str]]] = {
     ),
     "disk": (
         Severity.CRITICAL,
-        "nothing is evaluated until it has room",
+        "most rules are not evaluated until it has room",
         "# Free space on the disk of the job's folder",
     ),
 }

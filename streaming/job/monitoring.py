@@ -6,13 +6,16 @@ on, and what is missing is Spark (`Restarts`).
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Final
 
 from pyspark.sql import SparkSession
 
 from connectors.errors import KraftwatchError, ProcessEndedError, StoreError, UsageError
+from connectors.observations.observation import Observation
 from connectors.process.wall_clock import wall_ms
 from connectors.store.durable_file import full_disk
 from connectors.store.journal_reader import JournalReader
@@ -50,6 +53,7 @@ from streaming.pipeline.step import Step
 from streaming.pipeline.topic_files import TopicState
 
 log = logging.getLogger(__name__)
+_MOST_UNWRITTEN: Final = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +79,8 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         self._config = config
         folder = None if config.master.startswith("local") else checkpoint.shared_folder
         self._shared = None if folder is None else shared_token(empty_folder(folder))
+        self._unwritten = deque[Observation](maxlen=_MOST_UNWRITTEN)
+        """Rows that a full disk did not take, and that no early evaluation has taken yet."""
         self.gatherer = self._started_gatherer()
         self._early: EarlyEvaluation | None = None
         self._start: SparkStart | None = None
@@ -114,7 +120,9 @@ class Monitoring(AbstractContextManager["Monitoring"]):
             journal = JournalReader(self.checkpoint.journal)
             # Of the ledger's alerts; a batch may be recording some.
             with notifying.paused():
-                self._early = EarlyEvaluation(journal, self.spec.settings, notifying=notifying)
+                self._early = EarlyEvaluation(
+                    journal, self.spec.settings, notifying=notifying, unwritten=self._unwritten
+                )
             self._early.__enter__()
 
     def _end_early_evaluation(self) -> None:
@@ -154,6 +162,8 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         query, start = self._query, self._start
         if query is None or start is None:
             return
+        if self._unwritten:
+            self._evaluate_early(notifying)
         try:
             if self._restarts.problem is None:
                 query.wait(seconds)
@@ -183,6 +193,9 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         why = f"Spark is started again: {problem}"
         if not start.dependencies.missing(Dependency.SPARK, why):
             log.warning("%s", why)
+        self._evaluate_early(notifying)
+
+    def _evaluate_early(self, notifying: Notifying) -> None:
         if self._early is None or not self._early.runs:
             self.begin_early_evaluation(notifying)
 
@@ -287,6 +300,8 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         if not self.gathers:
             return RelayedInput(self.checkpoint.topic_files)
         at = self.checkpoint
-        gatherer = GathererProcess(self.spec.clusters, journal=at.journal, logs=at.logs)
+        gatherer = GathererProcess(
+            self.spec.clusters, journal=at.journal, logs=at.logs, on_unwritten=self._unwritten.append
+        )
         gatherer.start()
         return gatherer

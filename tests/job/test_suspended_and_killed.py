@@ -1,6 +1,8 @@
-"""A job whose host was suspended, or of which Spark's processes are killed, goes on: nothing starts it again."""
+"""A job goes on whose host was suspended, whose Spark was killed, or whose disk is full: nothing starts it again."""
 
 import json
+import shutil
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +13,10 @@ from typing import Any
 import psutil
 import pytest
 
+from connectors.delivery.ledger import stored_alerts
+from connectors.store.tables import sqlite_database
 from deploy.lab.lab import Lab
+from tests.chaos import small_disk
 from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, section
 from tests.job.delayed_java import java_that_waits_for
@@ -135,3 +140,41 @@ def test_an_outage_is_notified_while_java_is_started_again(job: ConfiguredJob, l
     job.wait_for("monitor-blind", "resolved", within_s=120)
     eventually(lambda: assert_works(job), within_s=60)
     assert [one.state for one in job.alerts() if one.rule == "monitor-blind"] == ["firing", "resolved"]
+
+
+def test_an_outage_is_notified_while_the_disk_of_the_job_is_full(lab: Lab, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    job = ConfiguredJob(folder=tmp_path / "job", bootstrap=(), name="test")
+    mounted = f'mount -t tmpfs -o size=60m tmpfs {disk} && exec "$@"'
+    job.prefix = ("unshare", "--map-root-user", "--mount", "sh", "-c", mounted, "sh")
+    thresholds = {"monitor-blind": {"hold": 2, "clear": 1}, "monitor-degraded": {"hold": 5}}
+    job.write_config(clusters=[section("test", lab)], checkpoint=str(disk / "checkpoint"), thresholds=thresholds)
+    with job, ExitStack() as outage:
+        # The job has it in a mount namespace of its own.
+        inside = Path(f"/proc/{job.pid}/root{disk}")
+        eventually(lambda: fill_again(inside, job), within_s=60)
+        lab.pause(*lab.controllers)
+        outage.callback(lab.resume, *lab.controllers)
+        eventually(lambda: fill_again(inside, job, "monitor-blind"), within_s=60)
+        assert not job.has_ended
+
+        for filling in inside.glob("filling*"):
+            filling.unlink()
+        outage.close()
+        for rule in ("monitor-degraded", "monitor-blind"):
+            job.wait_for(rule, "resolved", within_s=120)
+        eventually(lambda: assert_works(job), within_s=120)
+        sent = [(one.rule, one.state) for one in job.alerts() if one.rule != "failure-tolerance"]
+        # SQLite would follow the link to another root.
+        for file in ("kraftwatch.db", "kraftwatch.db-wal"):
+            shutil.copyfile(inside / "checkpoint" / file, tmp_path / file)
+    recorded = [(one.rule, one.state.value) for one in stored_alerts(sqlite_database(tmp_path))]
+    assert sorted(sent) == sorted({*sent})
+    assert set(sent) <= set(recorded)
+
+
+def fill_again(disk: Path, job: ConfiguredJob, rule: str = "monitor-degraded") -> None:
+    """Leaves no space, which files that are replaced have given, and asserts that a rule fires."""
+    small_disk.fill(disk, f"filling-{time.monotonic_ns()}")
+    assert rule in [one.rule for one in job.firing()]

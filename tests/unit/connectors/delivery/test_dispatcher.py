@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from connectors.delivery.delivery_report import SinkResult
+from connectors.delivery.ledger import stored_alerts
 from connectors.delivery.sink_worker import SinkCall
 from connectors.errors import StoreError
 from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Rejected, Retry, SerialSink
 from connectors.store.alert_store import AlertStore
+from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
@@ -21,9 +23,10 @@ from rules.notifications.notification import Notification, single_alert_notifica
 from rules.notifications.route import Route, Silence
 from tests.eventually import eventually
 from tests.recording_dispatcher import RecordingDispatcher
-from tests.unit.connectors.delivery.dispatchers import HangingSink, dispatcher_with
+from tests.unit.connectors.delivery.dispatchers import HangingSink, dispatcher_with, full_disk
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
 
+LARGE = alert("large", summary="x" * 100_000)
 FIRST, SECOND, RESOLVED = alert("one"), alert("two"), alert("one", resolved=True)
 
 
@@ -222,23 +225,38 @@ def test_many_pending_transitions_are_sent_in_several_calls(tmp_path: Path) -> N
     assert sink.transitions == alerts
 
 
-def test_a_full_disk_under_the_ledger_raises_an_error_and_nothing_is_sent(
+def test_a_ledger_that_cannot_be_used_raises_an_error_and_nothing_is_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = RecordingSink()
     dispatcher = dispatcher_with(tmp_path, sink)
 
-    def full(*_: object) -> None:
-        raise StoreError("kraftwatch.db cannot be used: database or disk is full")
+    def damaged(*_: object) -> None:
+        raise StoreError("kraftwatch.db cannot be used: database disk image is malformed")
 
-    monkeypatch.setattr(AlertStore, "_write", full)
-    with pytest.raises(StoreError, match="disk is full"):
+    monkeypatch.setattr(AlertStore, "_write", damaged)
+    with pytest.raises(StoreError, match="is malformed"):
         dispatcher.deliver([FIRST], NOON_MS)
     monkeypatch.undo()
     assert sink.calls == 0
     # Spark repeats the batch.
     dispatcher.deliver([FIRST], NOON_MS)
     assert sink.transitions == [FIRST]
+
+
+def test_what_a_full_disk_does_not_record_is_sent_once(tmp_path: Path) -> None:
+    sink = RecordingSink()
+    dispatcher = dispatcher_with(tmp_path, sink)
+    with full_disk(dispatcher.ledger):
+        for second in range(5):
+            dispatcher.deliver([LARGE], later(second))
+        assert not stored_alerts(job_database(tmp_path, read_only=True))
+    dispatcher.deliver([FIRST], later(5))
+    assert sink.transitions == [LARGE, FIRST]
+    assert [stored_alerts(job_database(tmp_path)), dispatcher_with(tmp_path, sink).ledger.pending("recording")] == [
+        (LARGE, FIRST),
+        [],
+    ]
 
 
 def test_of_several_requested_delays_the_longest_is_respected(tmp_path: Path) -> None:

@@ -186,7 +186,9 @@ def test_sigterm_to_the_process_group_stops_without_errors(job: JobProcess) -> N
     os.killpg(job.pid, signal.SIGTERM)
 
     assert job.wait(STOP_S) == 0
-    assert job.log.read_bytes()[log_size:] == b""
+    # Java ends first: the job may say so before it reads its own signal.
+    lines = job.log.read_bytes()[log_size:].splitlines()
+    assert [line for line in lines if b"Spark is started again" not in line] == []
 
 
 def modes(folder: Path) -> dict[str, int]:

@@ -336,7 +336,7 @@ class LogFollower:
         for address, problem in failures.items():
             named = results[address]
             leader_id = named.leader_id if isinstance(named, FetchResult) else None
-            failed = failure(ObservationSource.LOG, address, problem, node=self._nodes.node_at(address))
+            failed = failure(ObservationSource.LOG, address, problem, node=self._nodes.named_at(address))
             self._output.write_failure(replace(failed, leader_id=leader_id))
         # Not in the first search: if only brokers are configured, the first poll reports the controllers.
         if self._searches > 1 and all(problem.reason in _PERSISTENT for problem in failures.values()):

@@ -202,6 +202,12 @@ class NodeDirectory:
         node = self.controllers().get(address)
         return self._answering.get(str(address)) if node is None else node
 
+    def named_at(self, address: Address) -> NodeId | None:
+        """Returns the node at an address, also if only another node's answer, which named it as leader, says so."""
+        named = (node for node, one in self._leaders.items() if one == address)
+        known = self.node_at(address)
+        return next(named, None) if known is None else known
+
     def answered_as(self, address: Address, node: NodeId) -> None:
         """Notes which controller answered at a configured address that nothing reports.
 

@@ -40,6 +40,9 @@ _RECENT_MS = Millis(10_000)
 """A failure older than this is ignored: attempts are repeated every few seconds."""
 _UNREACHABLE_MS = 60_000
 """The maximum age of a failed attempt to reach the leader: the gatherer backs off and tries less and less often."""
+_KNOWN_AT_START = 3
+"""So many controllers must be configured and observed if no leader has answered yet: nothing shows that there are no
+others, and so many are a majority of up to five voters."""
 _UNREACHABLE_REASONS = frozenset(
     {
         *(Reason.UNRESOLVABLE, Reason.RESOLVER_FAILED, Reason.TIMED_OUT, Reason.UNREACHABLE, Reason.CLOSED),
@@ -64,6 +67,8 @@ class Leaderless:
     """HOST:PORT of the voters that started after the last answer of a leader, and reject the monitor's login or TLS."""
     failures: tuple[FailedObservation, ...]
     """The failed observations that are the evidence."""
+    never_answered: bool = False
+    """Whether all configured controllers refuse connections, and nothing has ever answered there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +206,9 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
     answered = _one_each(quorum, {failure.endpoint for failure in reporting})
     refused = tuple(sorted({failure.endpoint for failure in refusing}))
     if not answered:
-        return Leaderless(answered=(), refused=refused, failures=tuple(refusing)) if _all_refuse(quorum) else None
+        never = not _leader_answers_ms(quorum) and not controller_endpoints(quorum)
+        found = Leaderless(answered=(), refused=refused, failures=tuple(refusing), never_answered=never)
+        return found if _all_refuse(quorum) else None
     if _followed_leader(quorum, reporting) is not None or len(_rejecting(quorum, answered)) >= _majority(quorum):
         return None
     if not _knows_none(reporting) and _may_lead(quorum, answered):
@@ -285,14 +292,35 @@ def _may_lead(quorum: Quorum, answered: Collection[str]) -> bool:
     if recorded := controller_endpoints(quorum):
         running = _running(quorum, answered)
         return bool(running.may_lead) and running.number >= majority(len(recorded))
-    names_one = any(one.leader_id is not None for one in quorum.failures if one.reason in NO_LEADER_REASONS)
-    if not _leader_answers_ms(quorum) and (names_one or len(_distinct(quorum, quorum.bootstrap)) == 1):
-        # Nothing has shown who votes: the leader may not be configured, unless it is the one that refuses.
-        refused = _failing(quorum, {Reason.REFUSED}, _RECENT_MS)
-        return not refused or not {*quorum.bootstrap} <= {*answered} | refused
+    if not _leader_answers_ms(quorum) and _refusing_at_start(quorum, answered):
+        return False
+    named = any(one.leader_id is not None for one in quorum.failures if one.reason in NO_LEADER_REASONS)
+    if not _leader_answers_ms(quorum) and (named or len(_distinct(quorum, quorum.bootstrap)) == 1):
+        # Nothing has shown who votes: the leader may not be configured.
+        return True
     # Where the voters listen is not recorded: all of them must be configured, as far as their number is known.
     silent = _failing(quorum, {Reason.REFUSED, *_SILENT_REASONS}, _RECENT_MS) if _path_worked(quorum) else set()
     return len(_distinct(quorum, {*answered} | silent - quorum.broker_addresses)) < number_of_voters(quorum)
+
+
+def _refusing_at_start(quorum: Quorum, answered: Collection[str]) -> bool:
+    """Returns whether the leader refuses connections, where no leader has answered yet and nothing shows who votes.
+
+    It is the one that the others name, where one of them says that it listens. Or it is one of those that are
+    configured (`_KNOWN_AT_START`) and do not answer: all of them refuse, or so many that no majority is left if a name
+    does not resolve.
+    """
+    named = {one.leader_id for one in quorum.failures if one.reason in NO_LEADER_REASONS} - {None}
+    failing = [one for one in quorum.failures if one.reason is Reason.REFUSED]
+    recent = {one.endpoint: one.node for one in failing if quorum.is_current(one.last_at_ms, _RECENT_MS)}
+    if named and named <= {*recent.values()}:
+        return True
+    others = {*quorum.bootstrap} - {*answered} - recent.keys()
+    if not recent or not others <= _failing(quorum, {Reason.UNRESOLVABLE}, _RECENT_MS):
+        return False
+    known = len(_distinct(quorum, {*answered} | recent.keys()))
+    few = not others or len(_distinct(quorum, {*answered} | others)) < majority(known + len(others))
+    return few and known >= _KNOWN_AT_START
 
 
 def _started_and_rejecting(quorum: Quorum) -> tuple[FailedObservation, ...]:
@@ -314,13 +342,19 @@ def _all_refuse(quorum: Quorum) -> bool:
     """Returns whether every voter refuses connections where it is recorded.
 
     A configured address is no evidence: the controllers may listen elsewhere since, or never have listened there. Only
-    where no endpoint of a voter is recorded, those from which a leader has answered before count.
+    where no endpoint of a voter is recorded, those from which a leader has answered before count, and until one has
+    answered those that are configured (`_KNOWN_AT_START`). Names that do not resolve may be out of
+    date, or voters that run: they must be fewer.
     """
     if recorded := controller_endpoints(quorum):
         return all(quorum.nodes[node].is_down for node in recorded)
     refused = {failure.endpoint for failure in _failures_since_leader(quorum, {Reason.REFUSED})}
-    known = bool(_leader_answers_ms(quorum)) and _asked_controllers(quorum) <= refused
-    return known and len(_distinct(quorum, refused)) >= number_of_voters(quorum)
+    others, number = _asked_controllers(quorum) - refused, len(_distinct(quorum, refused))
+    if not others <= _failing(quorum, {Reason.UNRESOLVABLE}, _RECENT_MS) or len(others) >= number:
+        return False
+    if _leader_answers_ms(quorum):
+        return number >= number_of_voters(quorum)
+    return number >= _KNOWN_AT_START and quorum.vantage is Vantage.INSIDE
 
 
 def _running(quorum: Quorum, answered: Collection[str]) -> _Running:

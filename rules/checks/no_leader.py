@@ -13,6 +13,12 @@ What it means
     a majority of the controllers reject kraftwatch's login. If a majority of the voters follow a leader, the quorum has
     one, even if that leader does not answer kraftwatch: this alert does not fire, or it resolves.
 
+    Where no leader has answered yet, because kraftwatch was started during the outage, only `bootstrap` is known. The
+    alert fires if three controllers or more are configured and all of them refuse connections, but for fewer names that
+    do not resolve (not with `vantage: outside`); if those that answer name a leader that refuses connections; or if
+    they do not lead, and so many of the others refuse that no majority is left. With fewer addresses `monitor-blind`
+    fires: there may be other controllers.
+
     A controller that answered at an address that is not recorded, such as another name of its host, counts as itself
     there: several of its addresses are one voter, and it is down if all of them refuse connections and its recorded
     endpoint cannot be observed. kraftwatch recognizes it if it leads, or with DESCRIBE_CONFIGS on CLUSTER.
@@ -79,7 +85,7 @@ from rules.analysis.leadership import (
 from rules.analysis.missing_voter import replaced_disks
 from rules.analysis.now import in_sync_text, leads
 from rules.analysis.votes import denied_before_outage
-from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
+from rules.finding import HOLD, Finding, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, needed_text, numbered, plural, utc_text
 from rules.model.endpoint_faults import EndpointFault
 from rules.model.identifiers import NodeId, ReplicaKey
@@ -97,6 +103,12 @@ from rules.remedies.remedy_commands import (
     restart_hung,
 )
 
+_START = Threshold(
+    name="start_hold",
+    default=30.0,
+    meaning="the same while every configured controller refuses connections and none has answered yet: kraftwatch may "
+    "be started together with them",
+)
 _MISSING = {
     Process.DOWN: "down (connections are refused)",
     Process.HUNG: "hung (accepting connections, not answering)",
@@ -121,6 +133,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         evidence=_evidence(quorum, state, voters),
         remedy=_remedy(quorum, state, voters),
         starts=tuple(each.id for each in voters if not each.reachable or _does_not_answer(each)),
+        hold_ms=max(thresholds.ms(HOLD), thresholds.ms(_START.name)) if state.never_answered else None,
     )
 
 
@@ -151,6 +164,11 @@ def _summary(quorum: Quorum, state: Leaderless, voters: tuple[NodeFacts, ...]) -
         return (
             f"No leader is known{since}: the controllers at {and_join(state.rejecting, 4)} were down, run again, and "
             f"reject the monitor ({reasons}). If they reject each other as well, none of them is elected.{last}"
+        )
+    if state.never_answered:
+        return (
+            f"No leader is known: the configured controllers at {and_join(state.refused, 4)} refuse connections, and "
+            "none has answered yet. If there are no others, no metadata change is possible."
         )
     known = f"{_voters(quorum, state, voters)}{_uncommitted_voters(quorum)}"
     return f"No leader{since}: no metadata change is possible. {known}{_denials(quorum)}{last}"
@@ -331,6 +349,8 @@ def _remedy(quorum: Quorum, state: Leaderless, voters: tuple[NodeFacts, ...]) ->
         # The voters' endpoints are not known: the quorum is static, or its log was never read.
         controllers = "controller" if len(state.refused) == 1 else "controllers"
         steps = [f"# Start the {controllers} at {and_join(state.refused)}: connections are refused there"]
+        if state.never_answered:
+            steps.append(f"# If they run elsewhere, correct bootstrap of cluster {quorum.cluster} in the configuration")
     steps = [*_permission_steps(quorum), *steps]
     where_to_look = tuple(_election_steps(quorum, state, voters, explained=bool(steps)))
     majority_steps = tuple(_majority_steps(quorum, voters)) if voters else ()
@@ -479,4 +499,5 @@ RULE = Rule(
     title="No controller leads the metadata quorum",
     resolved=_resolved,
     hold=hold(5.0, "longer than an election"),
+    further_thresholds=(_START,),
 )

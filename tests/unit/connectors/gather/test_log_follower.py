@@ -121,6 +121,8 @@ def test_reported_leader_that_does_not_answer_is_dropped(loop: EventLoop) -> Non
     assert output.reasons(C3) == {Reason.NO_LEADER}
     assert output.reasons(C2) == {Reason.REFUSED}
     assert "names node 2" in next(event.detail for event in output.failures if event.endpoint == str(C1))
+    assert {event.node for event in output.failures if event.endpoint == str(C2)} >= {2}, "the leader that is named"
+    assert {event.node for event in output.failures if event.endpoint in (str(C1), str(C3))} == {None}
     assert len(controllers.queried) < 15, "the log follower does not follow the same hint in a loop"
 
 

@@ -14,6 +14,9 @@ What it means
       names the new addresses and the new protocol.
     - `rule NAME`: that rule failed, and is not evaluated until it is fixed.
 
+    If all that fails is at the endpoint of a voter where another process answers, it is one incident with
+    `stale-voter-endpoint`, which names that process.
+
     A single controller that does not answer while others do is `controller-not-observed`; a resolver that fails while
     the quorum is observed is `resolver-failing`. Neither fires for what this alert reports.
 
@@ -37,8 +40,9 @@ from rules.analysis.leadership import UnreachableLeader, leaderless, rejecting_v
 from rules.analysis.outdated_settings import OutdatedSettings, outdated_settings
 from rules.finding import Facts, Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, utc_text
-from rules.model.identifiers import Millis
-from rules.model.monitoring import FailedObservation, ObservationSource, Reason, Vantage
+from rules.model.endpoint_faults import EndpointFault
+from rules.model.identifiers import Millis, NodeId
+from rules.model.monitoring import NO_LEADER_REASONS, FailedObservation, ObservationSource, Reason, Vantage
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.access_steps import access_steps, is_untrusted
@@ -118,9 +122,19 @@ def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
             **({"rejecting": [*rejecting]} if rejecting else {}),
             "failing": [_failure(each) for each in _oldest(failures)],
         },
-        facts=Facts(unobserved=tuple(sorted({each.reason for each in failures})) if nothing else None),
+        facts=Facts(
+            failed_nodes=_replaced(quorum, failures),
+            unobserved=tuple(sorted({each.reason for each in failures})) if nothing else None,
+        ),
         remedy=tuple(_remedy(quorum, failures, outdated, rejected=bool(rejecting))),
     )
+
+
+def _replaced(quorum: Quorum, failures: Iterable[FailedObservation]) -> tuple[NodeId, ...]:
+    """Returns the voters at whose endpoints something else answers, if that explains each failure."""
+    found = [each for each in quorum.dialled_nodes if EndpointFault.OTHER_RESPONDER in each.faults]
+    failing = {each.endpoint for each in failures if each.reason not in NO_LEADER_REASONS}
+    return tuple(each.id for each in found) if failing and failing <= {str(each.endpoint) for each in found} else ()
 
 
 def _tried_since_gap(quorum: Quorum, source: ObservationSource, answered_at_ms: Millis | None) -> bool:

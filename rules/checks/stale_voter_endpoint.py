@@ -54,7 +54,7 @@ from dataclasses import dataclass
 from rules.analysis.electability import ElectionForecast, forecast_election, restarted_voters
 from rules.analysis.endpoint_text import doubt_text, endpoint_kind, faults_text, probe_outcome
 from rules.analysis.leadership import last_leader
-from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
+from rules.finding import Facts, Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join
 from rules.model.endpoint_faults import CURED_BY_RESTART, EndpointFault
 from rules.model.following import Following
@@ -151,6 +151,7 @@ def _finding(endpoints: _VoterEndpoints, voter: NodeFacts) -> Finding:
         severity=endpoints.severity,
         summary=_summary(endpoints, voter),
         evidence=_evidence(endpoints, voter),
+        facts=Facts(failed_nodes=(voter.id,) if EndpointFault.OTHER_RESPONDER in voter.faults else ()),
         remedy=tuple(_remedy(endpoints, voter)),
         starts=tuple(
             each.id for each in endpoints.quorum.dialled_nodes if each is voter or not voter.only_its_restart_helps

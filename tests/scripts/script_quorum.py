@@ -7,7 +7,7 @@ a leader. It knows nothing of rules.
 """
 
 from collections.abc import Iterator
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 
 from connectors.observations.log_event import LogAdvanced, VotersReplaced
 from connectors.observations.observation import Event
@@ -142,6 +142,8 @@ class ScriptedQuorum:
     """Controllers whose event thread hangs: they append nothing, and answer."""
     unserved: dict[int, Connection] = field(default_factory=dict)
     """Controllers that answer older connections and no new ones, which they accept or drop."""
+    replaced: set[int] = field(default_factory=set)
+    """Controllers at whose endpoint something answers the monitor that is no Kafka node."""
     noops: bool = True
     """Whether metadata.max.idle.interval.ms is above 0."""
     log_began_ms: int = START
@@ -211,6 +213,7 @@ class ScriptedQuorum:
         """Starts the process: it registers, and fetches when there is a leader."""
         node = self.nodes[number]
         node.up, node.stopped_at_ms = True, None
+        self.replaced.discard(number)
         self.unserved.pop(number, None)
         self.hanging.discard(number)
         self.stopped.pop(node.key, None)
@@ -379,7 +382,7 @@ class ScriptedQuorum:
         observed: list[list[Event]] = []
         if self.gatherer_down or (seldom and self.now_ms // SECOND % 2 == 0):
             return
-        if self.observations_fail is not None or self.leader is None:
+        if self.observations_fail is not None or self.leader is None or self.leader in self.replaced:
             observed += [
                 [self._failed(source, address, self.observations_fail or self._reason(source, address))]
                 for address in self.bootstrap
@@ -390,7 +393,9 @@ class ScriptedQuorum:
         if self.observations_fail is None:
             observed += [[probe] for probe in self._probes()]
         if self.now_ms // SECOND % 10 == 1 and self.observations_fail is None and not self.log_denied:
-            observed += [[self._view(node)] for node in self.nodes.values() if node.up and not node.broker]
+            asked = [node for node in self.nodes.values() if node.up and not node.broker]
+            observed += [[self._view(node)] for node in asked if node.id not in self.replaced]
+            observed += [[self._not_kafka(self.nodes[number])] for number in sorted(self.replaced)]
         if self.now_ms // SECOND % 60 == 1:
             observed += [[self._unrecorded_view(address, leader)] for address, leader in self.unrecorded.items()]
         for events in observed:
@@ -578,13 +583,26 @@ class ScriptedQuorum:
     def _reason(self, source: ObservationSource, address: str) -> Reason:
         if self.names_unresolvable:
             return Reason.UNRESOLVABLE
+        if any(self._address(number) == address for number in self.replaced):
+            return Reason.UNDECODABLE
         listening = any(node.up and self._asked_at(node) == address for node in self.nodes.values())
         if listening and self.log_denied and source is ObservationSource.LOG:
             return Reason.DENIED
         return Reason.NO_LEADER if listening else Reason.REFUSED
 
+    def _not_kafka(self, node: ScriptedNode) -> FailedObservation:
+        failed = self._failed(ObservationSource.LEADER_VIEW, self._asked_at(node), Reason.UNDECODABLE)
+        return replace(failed, node=NodeId(node.id))
+
     def _failed(self, source: ObservationSource, address: str, reason: Reason) -> FailedObservation:
-        return FailedObservation(source=source, endpoint=address, reason=reason, detail=f"{reason} at {address}")
+        named = self.leader if (source, reason) == (ObservationSource.LOG, Reason.NO_LEADER) else None
+        return FailedObservation(
+            source=source,
+            endpoint=address,
+            reason=reason,
+            detail=f"{reason} at {address}",
+            leader_id=None if named is None else NodeId(named),
+        )
 
     def _probes(self) -> Iterator[Probe]:
         """Yields the probes of this second: each fifth of every endpoint, else of one that refused and accepts now."""
@@ -605,6 +623,8 @@ class ScriptedQuorum:
         listening = (n for n in self.nodes.values() if (n.up or n.listens) and endpoint in n.endpoints)
         there = None if lost else next(listening, None)
         connection, answer = Connection.NOT_TRIED if lost else Connection.REFUSED, Answer.NOT_ASKED
+        if node in self.replaced and not lost:
+            there, connection, answer = None, Connection.ACCEPTED, Answer.NOT_KAFKA
         if there is not None:
             connection = Connection.ACCEPTED
             answer = Answer.THIS_CLUSTER if there.id == node else Answer.OTHER_NODE

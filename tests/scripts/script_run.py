@@ -77,6 +77,9 @@ class ScriptRun:
             "add-controller": lambda node: self.cluster.add(int(node)),
             "remove-controller": lambda node: self.cluster.remove(int(node)),
             "serve-none": self.serve_none,
+            "replace": self.replace,
+            "intercept": lambda node: self.cluster.replaced.add(int(node)),
+            "end-intercept": lambda node: self.cluster.replaced.discard(int(node)),
             "churn": self.churn,
             "again": self.again,
             "late": lambda lag, *nodes: _each(lambda node: self.cluster.be_late(node, milliseconds(lag)), nodes),
@@ -127,6 +130,11 @@ class ScriptRun:
     def serve_none(self, how: str, *nodes: str) -> None:
         """serve-none accepted 1 2, serve-none timed-out 1: a controller answers no new connection, until it starts."""
         self.cluster.unserved |= {int(node): Connection(how) for node in nodes}
+
+    def replace(self, node: str) -> None:
+        """replace 1: kills a controller; something that is no Kafka node answers at its endpoint, until it starts."""
+        self.cluster.stop(int(node))
+        self.cluster.replaced.add(int(node))
 
     def tick(self, duration: str) -> Iterator[str]:
         """tick 30s: time passes; prints the alerts in that time."""

@@ -67,7 +67,8 @@ class AlertStore:
     """Written by one process: the job that delivers. A method that writes is one transaction.
 
     While the file cannot be written, because its disk is full for example, what is to be written is kept in memory, in
-    its order, and written as soon as that is possible: no sink waits for it.
+    its order, and written as soon as that is possible: no sink waits for it. What the ledger drops meanwhile is kept no
+    longer.
 
     Each method raises StoreError, and changes nothing, if the database cannot be read or written, or is damaged.
     With a lease, a method that writes raises LeaseLostError, and changes nothing, once another job has it.
@@ -133,6 +134,7 @@ class AlertStore:
             {"sink": sink, "incident": incident, "at_ms": one.at_ms, "acknowledged": one.acknowledged}
             for incident, one in (notified or {}).items()
         ]
+        self._forget({("incident", sink, row["incident"]) for row in rows})
         of_row = (DELIVERIES.c.sink == bindparam("of_sink")) & (DELIVERIES.c.number == bindparam("of_number"))
         self._write(
             (update(DELIVERIES).where(of_row).values(status=bindparam("status")), changed),
@@ -147,8 +149,21 @@ class AlertStore:
         incidents: Iterable[tuple[str, str]],
         sinks: Iterable[str],
     ) -> None:
-        """Removes transitions, the acknowledgements of alerts, the notes of (sink, incident), and sinks."""
-        dropped = [{"of_number": number} for number in numbers]
+        """Removes transitions, the acknowledgements of alerts, the notes of (sink, incident), and sinks.
+
+        What waits to be written of them waits no longer: no more is kept in memory than the ledger keeps.
+        """
+        numbers, alerts, incidents = {*numbers}, {*alerts}, {*incidents}
+        unwritten = {row["number"] for _, rows in self._unwritten for row in rows if "alert" in row} & numbers
+        if unwritten:
+            gone = {("number", number) for number in unwritten} | {("alert", *one) for one in alerts}
+            gone |= {("incident", *one) for one in incidents}
+            self._forget(gone)
+            numbers -= unwritten
+            if not numbers:
+                # Nothing of these alerts was ever written.
+                alerts, incidents = set(), set()
+        dropped = [{"of_number": number} for number in sorted(numbers)]
         absent = [{"of_sink": sink} for sink in sinks]
         self._write(
             (delete(ALERTS).where(ALERTS.c.number == bindparam("of_number")), dropped),
@@ -159,6 +174,11 @@ class AlertStore:
             (delete(DELIVERIES).where(DELIVERIES.c.sink == bindparam("of_sink")), absent),
             (delete(NOTIFIED).where(NOTIFIED.c.sink == bindparam("of_sink")), absent),
         )
+
+    def _forget(self, about: Collection[tuple[Any, ...]]) -> None:
+        """Keeps nothing unwritten about these (`_about`)."""
+        steps = [(statement, [row for row in rows if _about(row) not in about]) for statement, rows in self._unwritten]
+        self._unwritten = [(statement, rows) for statement, rows in steps if rows]
 
     @property
     def is_behind(self) -> bool:
@@ -198,6 +218,20 @@ class AlertStore:
                 self._lease.fence(connection)
             for statement, parameters in steps:
                 connection.execute(statement, parameters)
+
+
+def _about(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Returns which transition, alert or note of (sink, incident) a row of a step adds something to."""
+    if row.keys() == {"of_number"}:
+        # It removes a transition that was written; its number may be used again.
+        return ()
+    if "number" in row or "of_number" in row:
+        return "number", row.get("number", row.get("of_number"))
+    if "of_fingerprint" in row:
+        return "alert", row["of_fingerprint"], row["of_start"]
+    if "incident" in row or "of_incident" in row:
+        return "incident", row.get("sink", row.get("of_sink")), row.get("incident", row.get("of_incident"))
+    return ()
 
 
 _OF_ALERT = (ACKNOWLEDGEMENTS.c.fingerprint == bindparam("of_fingerprint")) & (

@@ -113,10 +113,17 @@ class Notifying:
         return self._delivery is not None and self.role.is_active
 
     def set_sinks(self, sinks: Sequence[Sink]) -> None:
-        """Replaces the sinks; raises UsageError if two have the same name: nothing was changed."""
+        """Replaces the sinks; raises UsageError if two have the same name: nothing was changed.
+
+        If another job notifies by now, they are kept for when this one does again.
+        """
         with self._lock:
-            if self._delivery is not None:
-                self._delivery.set_sinks(sinks)
+            try:
+                if self._delivery is not None:
+                    self._delivery.set_sinks(sinks)
+            except LeaseLostError as problem:
+                log.warning("%s", problem)
+                self._stand_by()
             self._sinks = sinks
 
     @property

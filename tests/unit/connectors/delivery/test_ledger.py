@@ -360,6 +360,39 @@ def test_of_the_texts_that_a_full_disk_does_not_take_the_newest_are_kept(
     assert [one.summary for one in opened(tmp_path).history()] == ["At 59."]
 
 
+def test_of_what_a_full_disk_does_not_take_no_more_waits_than_the_ledger_keeps(tmp_path: Path) -> None:
+    ledger = opened(tmp_path, "a", keep_entries=10)
+    record_delivered(ledger, "a", *past("written"))
+    ledger.record([large := alert("large", summary="x" * 100_000)], NOON_MS)
+    sizes = []
+    with full_disk(ledger):
+        for at in range(100):
+            ended = past(f"past {at}")
+            ledger.record(ended, NOON_MS)
+            (incident, *_) = ledger.incidents("a")
+            ledger.mark_delivered("a", [each.key for each in ended], notified={incident: Notified(at_ms=NOON_MS)})
+            sizes.append(sum(len(rows) for _, rows in ledger._store._unwritten))
+        kept, pending = ledger.history(), ledger.pending("a")
+    ledger.reconcile([], NOON_MS)
+    assert (max(sizes), sizes[50]) == (max(sizes[:50]), sizes[99]), sizes
+    again = opened(tmp_path, "a", keep_entries=10)
+    assert (again.history(), again.pending("a")) == (kept, pending)
+    assert again.firing() == [large]
+
+
+def test_numbers_that_are_used_again_while_the_disk_is_full_leave_nothing_of_before(tmp_path: Path) -> None:
+    ledger = opened(tmp_path, "a")
+    record_delivered(ledger, "a", FIRST, RESOLVED)
+    with full_disk(ledger):
+        for day in (31, 62, 93):
+            at_ms = Millis(NOON_MS + day * DAY_MS)
+            ledger.record([], at_ms)
+            ledger.record([replace(each, summary="x" * 100_000) for each in past(f"{day}")], at_ms)
+            ledger.mark_delivered("a", [each.key for each in ledger.pending("a")])
+    ledger.reconcile([], at_ms)
+    assert [one.subject for one in opened(tmp_path, "a").history()] == ["93", "93"]
+
+
 def test_a_database_that_was_deleted_while_the_job_runs_is_not_written(tmp_path: Path) -> None:
     ledger = opened(tmp_path, "a")
     (tmp_path / "kraftwatch.db").unlink()

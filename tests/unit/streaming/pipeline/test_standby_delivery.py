@@ -183,6 +183,27 @@ def test_a_job_that_lost_the_lease_in_a_batch_leaves_the_alert_to_the_other_job(
     assert (active.sent(), standby.sent()) == ([], [FIRED])
 
 
+def test_a_reload_after_the_lease_was_lost_is_that_of_a_standby(
+    active: Job, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    active.notifying.send()
+    added = RecordingSink(name="added", mode=DeliveryMode.INCIDENTS)
+
+    def lost(*_: object) -> None:
+        active.role.becomes_standby()
+        raise LeaseLostError("another job notifies now")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(active.ledger, "add_sink", lost)
+        active.notifying.set_sinks([added])
+    assert "another job notifies now" in caplog.text
+    active.finds(found(churn()))
+    assert added.transitions == []
+    active.role.becomes_active()
+    active.notifying.send()
+    assert ([(one.rule, one.state) for one in added.transitions], active.sent()) == ([FIRED], [])
+
+
 def test_outcomes_are_recorded_before_another_job_may_notify(tmp_path: Path) -> None:
     release = threading.Event()
     active = Job(tmp_path, patience_s=0.2)

@@ -90,6 +90,7 @@ class SinkWorker:
             repeat_ms=None if repeat_s is None else Millis(round(repeat_s * 1000)),
             expires=sink.options.expires,
             shows_acknowledgements=sink.options.shows_acknowledgements,
+            shows_ended_silences=sink.options.shows_ended_silences,
         )
         """Of a sink that notifies people; others get each transition."""
         self._maybe_delivered: set[AlertKey] = set()

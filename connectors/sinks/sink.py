@@ -87,6 +87,8 @@ class DeliveryOptions:
     """Whether an incident that is not sent again ends there by itself."""
     shows_acknowledgements: bool = False
     """Whether it is notified when an acknowledgement of an open incident begins or ends."""
+    shows_ended_silences: bool = False
+    """Whether it is notified when a silence of an open incident that fires has ended."""
     route: Route = field(default_factory=Route)
     """Which alerts are sent."""
 

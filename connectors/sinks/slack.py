@@ -3,8 +3,8 @@
 With a bot token (scope `chat:write`, and the app invited to the channel) the message is posted when an incident
 begins, and edited afterwards. Slack sends no notification for an edit, so changes, repetitions and the end are also
 replies in the thread; a reply is also shown in the channel if the incident got worse, if another alert that is as
-severe joined it, if what to do has changed, if it is repeated, or if its acknowledgement ended. With an app-level token
-the message has buttons (`slack_buttons`). With an incoming webhook nothing can be edited: each
+severe joined it, if what to do has changed, if it is repeated, or if its acknowledgement or a silence of it ended. With
+an app-level token the message has buttons (`slack_buttons`). With an incoming webhook nothing can be edited: each
 notification is a new message.
 """
 
@@ -151,7 +151,8 @@ class SlackFormat(SerialSink[SlackDocument]):
     """What both ways to Slack send."""
 
     def __init__(self, section: SlackSection, links: MessageLinks) -> None:
-        super().__init__(replace(section.options, shows_acknowledgements=section.channel is not None))
+        edits = section.channel is not None
+        super().__init__(replace(section.options, shows_acknowledgements=edits, shows_ended_silences=edits))
         self._section, self._links = section, links
 
     def _document(self, notification: Notification, sent_at_ms: Millis) -> SlackDocument:
@@ -218,7 +219,7 @@ class SlackSink(SlackFormat):
             # Stored immediately: a later failure must not post the message again.
             message = SlackMessageRecord(channel=response["channel"], ts=response["ts"], newest=notification.id)
         elif message.newest != notification.id:
-            noticed = notification.reason in (NotifyReason.REPEATED, NotifyReason.FIRING)
+            noticed = notification.reason in (NotifyReason.REPEATED, NotifyReason.FIRING, NotifyReason.UNSILENCED)
             ended = notification.reason is NotifyReason.ACKNOWLEDGED and not notification.acknowledged
             broadcast = notification.worse or noticed or ended
             api.post(

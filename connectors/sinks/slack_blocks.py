@@ -107,6 +107,8 @@ def reply(notification: Notification) -> dict[str, Any]:
         text = f"{_EMOJI[notification.severity]} Still {notification.severity}: {summary}"
     else:
         text = "\n".join(_lines(notification.new_transitions, notification.root.cluster, room=_MAX_TEXT))
+    if (silence := notification.ended_silence) is not None:
+        text = f":bell: The silence by {escaped(silence.by, _MAX_LINE)} ended {_date(silence.at_ms)}.\n{text}"
     return {"text": text, **_NO_UNFURL}
 
 

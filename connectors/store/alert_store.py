@@ -156,9 +156,10 @@ class AlertStore:
         numbers, alerts, incidents = {*numbers}, {*alerts}, {*incidents}
         unwritten = {row["number"] for _, rows in self._unwritten for row in rows if "alert" in row} & numbers
         if unwritten:
-            gone = {("number", number) for number in unwritten} | {("alert", *one) for one in alerts}
-            gone |= {("incident", *one) for one in incidents}
-            self._forget(gone)
+            gone: list[tuple[Any, ...]] = [("number", number) for number in unwritten]
+            gone += [("alert", *one) for one in alerts]
+            gone += [("incident", *one) for one in incidents]
+            self._forget({*gone})
             numbers -= unwritten
             if not numbers:
                 # Nothing of these alerts was ever written.

@@ -95,6 +95,18 @@ class NotifyReason(StrEnum):
     """Nothing changed, and another repeat interval has passed while the incident is open."""
     ACKNOWLEDGED = "acknowledged"
     """An acknowledgement of the open incident began or ended."""
+    UNSILENCED = "unsilenced"
+    """A silence of the open incident ended, and an alert of it that the sink was notified of fires."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedSilence:
+    """A silence of an open incident that has ended."""
+
+    by: str
+    """Who made it, or the maintenance window."""
+    at_ms: Millis
+    """When it ended, by itself or because somebody ended it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +140,8 @@ class Notification:
     """Of a repeated notification: when the sink was notified before."""
     acknowledgements: tuple[Acknowledgement, ...] = ()
     """Those of its firing alerts."""
+    ended_silence: EndedSilence | None = None
+    """The newest silence of its firing alerts that has ended since the sink was notified last; of an open incident."""
     was: Alert | None = None
     """The worst that the open incident was, if that is over and the sink was not notified of it."""
 
@@ -141,6 +155,8 @@ class Notification:
         about: object = transitions or self.repeats_ms
         if self.reason is NotifyReason.ACKNOWLEDGED:
             about = (transitions, self.notified_at(Millis(0)).acknowledged)
+        elif self.reason is NotifyReason.UNSILENCED and self.ended_silence is not None:
+            about = (transitions, self.ended_silence.at_ms)
         text = repr([self.incident, self.reason.value, about])
         return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]
 

@@ -17,6 +17,8 @@ Pure: the same records and the same `now` give the same plan.
   changes and its end are sent. A sink that shows acknowledgements is notified when they begin and end.
 - A notification describes the worst alert that fires. A sink that was not notified of an open incident also gets what
   it was before, if that was worse.
+- A sink that shows it is notified when a silence has ended of an alert that it was sent and that fires: nothing else
+  may be new then, and people who silenced it forget.
 - An open incident is sent again after each repeat interval; one of which all alerts are silenced or acknowledged only
   to a sink in which it would end by itself, and people would be notified that it resolved.
 - Notifications that failed are sent later, none is lost. An incident that began and ended while the sink was
@@ -35,13 +37,14 @@ from rules.notifications.acknowledgement import Acknowledgement, digest
 from rules.notifications.incident import RECOVERY_MS
 from rules.notifications.notification import (
     AlertHistory,
+    EndedSilence,
     Notification,
     Notified,
     NotifyReason,
     TransitionStatus,
     alert_histories,
 )
-from rules.notifications.route import Hold, Silence
+from rules.notifications.route import Hold, Silence, SilenceOfService
 
 UPDATE_INTERVAL_MS = Millis(60_000)
 """How long minor changes of one incident are collected, and the shortest time between two notifications of them."""
@@ -109,16 +112,19 @@ class NotificationPlanner:
         repeat_ms: Millis | None,
         expires: bool = False,
         shows_acknowledgements: bool = False,
+        shows_ended_silences: bool = False,
     ) -> None:
         """`rules` by id: they say which rule inhibits which.
 
         `repeat_ms`: after how long an open incident is sent again, None for never; `expires`: one that is not sent
-        again ends there by itself; `shows_acknowledgements`: the sink is notified of them.
+        again ends there by itself; `shows_acknowledgements`: the sink is notified of them; `shows_ended_silences`: it
+        is notified when a silence has ended of what it was sent, and that fires.
         """
         self._rules = rules
         self._repeat_ms = repeat_ms
         self._expires = expires
         self._shows_acknowledgements = shows_acknowledgements
+        self._shows_ended_silences = shows_ended_silences
 
     def plan(
         self,
@@ -134,7 +140,9 @@ class NotificationPlanner:
         `incidents`: by id, the transitions (oldest first, without discarded ones) of each that is firing or has a
         pending one. `earlier`: transitions of them from before the sink was added, which it never gets.
         """
+        holds = [*holds]
         active = [hold for hold in holds if hold.active(now_ms)]
+        ended = [hold for hold in holds if _is_ended_silence(hold, now_ms)] if self._shows_ended_silences else []
         notifications: list[Notification] = []
         discarded: list[Alert] = []
         silenced = 0
@@ -142,7 +150,9 @@ class NotificationPlanner:
             decisions = self._decisions(alert_histories(transitions), active, now_ms)
             discarded += [alert for one in decisions if one.discarded for alert in one.history.pending]
             silenced += sum(one.silenced and not one.history.resolved for one in decisions)
-            notification = self._notification(incident, decisions, last_notified.get(incident), now_ms)
+            last = last_notified.get(incident)
+            silence = None if last is None else _ended_silence(decisions, ended, last)
+            notification = self._notification(incident, decisions, last, now_ms, ended_silence=silence)
             if notification is not None and notification.firing and not notification.previously_notified:
                 was = _worst_before(notification, decisions, earlier.get(incident, ()), active)
                 notification = replace(notification, was=was)
@@ -177,7 +187,13 @@ class NotificationPlanner:
         return decisions
 
     def _notification(
-        self, incident: str, decisions: Sequence[_AlertDecision], last: Notified | None, now_ms: Millis
+        self,
+        incident: str,
+        decisions: Sequence[_AlertDecision],
+        last: Notified | None,
+        now_ms: Millis,
+        *,
+        ended_silence: EndedSilence | None,
     ) -> Notification | None:
         new = _sendable(decisions)
         # An alert that is held back stays listed if the sink was already notified of it.
@@ -191,6 +207,8 @@ class NotificationPlanner:
         acknowledgements = _acknowledgements(listed)
         if reason in (None, NotifyReason.REPEATED) and self._shows_others(acknowledgements, listed, last):
             reason = NotifyReason.ACKNOWLEDGED
+        if reason in (None, NotifyReason.REPEATED) and ended_silence is not None:
+            reason = NotifyReason.UNSILENCED
         if reason is None or (reason is NotifyReason.REPEATED and quiet):
             return None
         if reason is NotifyReason.RESOLVED and _recovers(decisions, now_ms):
@@ -210,6 +228,7 @@ class NotificationPlanner:
             escalations_before=escalations_before,
             repeats_ms=last.at_ms if last and reason is NotifyReason.REPEATED else None,
             acknowledgements=acknowledgements,
+            ended_silence=ended_silence if reason in (NotifyReason.UNSILENCED, NotifyReason.CHANGED) else None,
         )
 
     def _shows_others(
@@ -256,6 +275,29 @@ class NotificationPlanner:
         former = resolved and ended_ms - alert.observed_at_ms > RECOVERY_MS
         rank = -alert.severity.rank
         return resolved, former, 0 if resolved else rank, explained_by, rank, alert.started_at_ms
+
+
+def _is_ended_silence(hold: Hold, now_ms: Millis) -> bool:
+    """Returns whether it is a silence that was in force and ended here: not in a service, which shows that itself."""
+    if not isinstance(hold, Silence) or isinstance(hold, SilenceOfService):
+        return False
+    return hold.starts_at_ms < hold.ends_at_ms <= now_ms
+
+
+def _ended_silence(decisions: Iterable[_AlertDecision], ended: Sequence[Hold], last: Notified) -> EndedSilence | None:
+    """Returns the newest silence that ended since the sink was notified last, of an alert that it knows and that fires;
+    None if each of these alerts is still held back or acknowledged.
+    """
+    fires = [one.history.newest for one in decisions if one.history.notified and not one.quiet]
+    found = [
+        silence
+        for silence in ended
+        if isinstance(silence, Silence)
+        and silence.ends_at_ms > last.at_ms
+        and any(alert.started_at_ms < silence.ends_at_ms and silence.matches(alert) for alert in fires)
+    ]
+    newest = max(found, key=lambda silence: silence.ends_at_ms, default=None)
+    return None if newest is None else EndedSilence(by=newest.author, at_ms=newest.ends_at_ms)
 
 
 def _recovers(decisions: Sequence[_AlertDecision], now_ms: Millis) -> bool:

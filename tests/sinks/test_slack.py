@@ -15,7 +15,7 @@ from connectors.store.store_place import StorePlace
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.acknowledgement import Acknowledgement
-from rules.notifications.notification import Notification, NotifyReason
+from rules.notifications.notification import EndedSilence, Notification, NotifyReason
 from tests.sinks import slack_double
 from tests.sinks.server import HttpDouble, HttpReply, ReceivedRequest
 from tests.sinks.sink_kind import SECRET, SinkKind, local_slack
@@ -105,6 +105,23 @@ def test_an_incident_is_one_message_that_is_edited_with_a_thread(workspace: Slac
     channels = [json.loads(request.body)["channel"] for request in workspace.server.requests]
     assert channels == ["#kafka", *[CHANNEL] * 4], "edited in the channel id that Slack returned"
     assert workspace.slack.invalid == []
+
+
+def test_the_end_of_a_silence_is_a_reply_that_the_channel_shows(workspace: SlackWorkspace) -> None:
+    ended = EndedSilence(by="Ana <!channel>", at_ms=NOON_MS)
+    unsilenced = replace(REPEATED, reason=NotifyReason.UNSILENCED, ended_silence=ended)
+    worse = replace(WORSE, ended_silence=ended)
+    for notification in (STARTED, unsilenced, unsilenced, worse):
+        assert workspace.send(notification) == Delivered()
+    first, second = [each.body for each in workspace.slack.replies]
+    assert first["reply_broadcast"] is True
+    silence, still = first["text"].split("\n")
+    assert silence.startswith(":bell: The silence by Ana &lt;!channel&gt; ended <!date^")
+    assert still == ":large_yellow_circle: Still warning: No leader elected."
+    assert second["text"] == f"{silence}\n:red_circle: `no-leader` quorum: No leader elected."
+    assert unsilenced.id != replace(unsilenced, ended_silence=replace(ended, at_ms=Millis(NOON_MS + 1))).id
+    assert workspace.slack.invalid == []
+    assert workspace.sink.options.shows_ended_silences
 
 
 def test_the_content_of_a_message(workspace: SlackWorkspace) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
+from connectors.process.wall_clock import wall_ms
 from connectors.sinks.sink_config import MessageLinks
 from tests.eventually import eventually
 from tests.sinks.responding_job import RespondingJob, lagging
@@ -110,6 +111,23 @@ def test_a_button_silences_the_alert_for_an_hour_and_another_opens_the_page(job:
     page = job.button("page")
     assert page["url"] == "https://watch.example.com/clusters/prod"
     job.socket.press(page)
+
+
+def test_the_end_of_a_pressed_silence_is_a_reply_while_the_alert_fires(job: SlackJob) -> None:
+    job.fire(lagging())
+    job.responses.follow(job.sinks)
+    job.socket.connected()
+    (message,) = job.slack.channel_messages
+    job.socket.press(job.button("silence"), ts=message.ts)
+    eventually(lambda: check(bool(job.slack.replies), "the message does not show it"), within_s=20)
+
+    (silence,) = job.silences.read()
+    job.silences.end(silence.id, now_ms=wall_ms())
+    job.notifying.send()
+    job.notifying.send()
+
+    _, ended = job.slack.replies
+    assert (ended.thread_ts, ended.body["text"].partition(" ended ")[0]) == (message.ts, ":bell: The silence by ana")
 
 
 def test_a_silence_of_what_has_resolved_is_said_to_have_no_effect(job: SlackJob) -> None:

@@ -12,7 +12,7 @@ from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.incident import RECOVERY_MS, IncidentGrouper
-from rules.notifications.notification import Notification, Notified, TransitionStatus
+from rules.notifications.notification import EndedSilence, Notification, Notified, TransitionStatus
 from rules.notifications.planner import UPDATE_INTERVAL_MS, NotificationPlanner
 from rules.notifications.route import Silence
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
@@ -25,11 +25,20 @@ class SimulatedSink:
     """A sink for people with ledger and clock: each step records alerts and returns the notifications."""
 
     def __init__(
-        self, *, repeat_ms: int | None = 4 * HOUR, expires: bool = False, shows_acknowledgements: bool = False
+        self,
+        *,
+        repeat_ms: int | None = 4 * HOUR,
+        expires: bool = False,
+        shows_acknowledgements: bool = False,
+        shows_ended_silences: bool = False,
     ) -> None:
         repeat = None if repeat_ms is None else Millis(repeat_ms)
         self.planner = NotificationPlanner(
-            RULES, repeat_ms=repeat, expires=expires, shows_acknowledgements=shows_acknowledgements
+            RULES,
+            repeat_ms=repeat,
+            expires=expires,
+            shows_acknowledgements=shows_acknowledgements,
+            shows_ended_silences=shows_ended_silences,
         )
         self.grouper = IncidentGrouper(RULES)
         self.transitions: dict[str, list[TransitionStatus]] = {}
@@ -273,6 +282,62 @@ def test_a_silence_suppresses_repetitions_but_not_the_end_of_a_sent_alert() -> N
     sink.silence(cluster="alpha")
     assert sink.step(after_ms=2 * MINUTE) == []
     assert sink.step(stale(1, resolved=True)) == ["resolved warning: +voter1"]
+
+
+def test_the_end_of_a_silence_is_said_once_to_a_sink_that_shows_it_while_the_alert_fires() -> None:
+    sink = SimulatedSink(shows_ended_silences=True)
+    fires = alert("voter1")
+    assert sink.step(fires) == ["firing critical: +voter1"]
+    sink.silence(subject="voter1", cluster="alpha")
+    assert sink.step(after_ms=HOUR - 1) == []
+    assert sink.step(after_ms=1, reached=False) == ["unsilenced critical: voter1"]
+    assert sink.step(after_ms=MINUTE) == ["unsilenced critical: voter1"]
+    assert sink.sent[0].ended_silence == EndedSilence(by="eva", at_ms=Millis(NOON_MS + HOUR))
+    assert sink.step(after_ms=MINUTE) == []
+
+
+def test_the_end_of_a_silence_that_a_person_ends_is_said() -> None:
+    sink = SimulatedSink(shows_ended_silences=True)
+    sink.step(alert("voter1"))
+    sink.silence()
+    sink.silence(subject="voter1")
+    sink.step(after_ms=MINUTE)
+    sink.silences[0] = replace(sink.silences[0], ends_at_ms=sink.now)
+    assert sink.step() == [], "another silence holds it back"
+    sink.silences[1] = replace(sink.silences[1], ends_at_ms=sink.now)
+    assert sink.step() == ["unsilenced critical: voter1"]
+
+
+def test_the_end_of_a_silence_is_not_said_of_what_is_new_acknowledged_over_or_never_was_silenced() -> None:
+    sink = SimulatedSink(shows_ended_silences=True)
+    sink.silence(subject="voter1")
+    assert sink.step(alert("voter1")) == []
+    assert sink.step(after_ms=HOUR) == ["firing critical: +voter1"]
+    later = Millis(NOON_MS + HOUR + MINUTE)
+    sink.silence(subject="voter2")
+    acknowledge(sink, alert("voter1"), for_ms=None)
+    sink.silence(subject="voter1")
+    assert sink.step(after_ms=2 * HOUR) == []
+    sink.acknowledgements.clear()
+    sink.step(alert("voter1", resolved=True, observed_at_ms=later), after_ms=RECOVERY_MS)
+    assert sink.step(after_ms=HOUR) == []
+
+
+def test_a_sink_that_does_not_show_it_is_not_notified_that_a_silence_ended() -> None:
+    sink = SimulatedSink()
+    sink.step(alert("voter1"))
+    sink.silence()
+    assert sink.step(after_ms=HOUR) == []
+
+
+def test_what_a_silence_held_back_says_that_it_ended() -> None:
+    sink = SimulatedSink(shows_ended_silences=True)
+    sink.step(alert("voter1", severity=Severity.WARNING))
+    sink.silence()
+    worse = alert("voter1", observed_at_ms=Millis(NOON_MS + MINUTE))
+    assert sink.step(worse, after_ms=MINUTE) == []
+    assert sink.step(after_ms=HOUR) == ["changed critical: +voter1"]
+    assert sink.sent[0].ended_silence is not None
 
 
 def test_a_silence_does_not_end_an_alert_in_a_sink_in_which_it_expires() -> None:

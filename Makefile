@@ -15,7 +15,7 @@ COMMA := ,
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-live compiled-tests downloads test-long test-pyspark check types lint bench evaluate simulate hostile chaos screenshots goldens schemas kafka kafka-tests parity mutate lock helm api-server otelcol wheel image-files image spark-archive sbom release docs clean
+.PHONY: help setup demo test test-live compiled-tests downloads test-long test-pyspark check types lint bench evaluate simulate hostile chaos screenshots goldens schemas kafka kafka-tests parity mutate lock helm api-server otelcol wheel image-files image spark-archive audit sbom release docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -186,6 +186,9 @@ spark-archive: wheel $(READY) ## build what YARN's or Kubernetes' nodes need: Py
 	@$(BIN)/uv pip install --quiet --python build/spark/python --no-deps build/spark/*.whl
 	@build/spark/python/bin/python $(COMPILE) --invalidation-mode unchecked-hash build/spark/python/lib
 	@tar --exclude='*/pyspark/jars' -C build/spark/python -czf $(ARCHIVE) .
+
+audit: $(READY) ## list the known vulnerabilities of the locked packages, by pip-audit; it needs pypi.org
+	@$(BIN)/python -m tests.audit
 
 sbom: $(READY) ## write the SBOMs of the runtime and the development packages (CycloneDX) to dist
 	@mkdir -p $(SBOM)

@@ -4,9 +4,13 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
-from rules.finding import Plain
 from rules.model.identifiers import Millis
+
+if TYPE_CHECKING:
+    # Each command imports this module: the dataclasses of the model would delay its completion and help.
+    from rules.finding import Plain
 
 _SECOND = 1_000
 _MINUTE = 60 * _SECOND
@@ -43,7 +47,7 @@ def with_hidden(text: str, escaped: Callable[[str], str]) -> str:
     )
 
 
-def visible_evidence(value: Plain) -> Plain:
+def visible_evidence(value: "Plain") -> "Plain":
     """Returns evidence whose names and texts are visible."""
     match value:
         case str():
@@ -141,7 +145,7 @@ def and_join(items: Iterable[object], most: int = 8) -> str:
     return " and ".join(part for part in (", ".join(words[:-1]), words[-1]) if part) if words else "none"
 
 
-def first_values(values: Sequence[Plain]) -> list[Plain]:
+def first_values(values: "Sequence[Plain]") -> "list[Plain]":
     """Returns the values; of more than MOST_ENTRIES the first ones, and how many are left out as the last one."""
     more = len(values) - MOST_ENTRIES
     return [*values[:MOST_ENTRIES], f"{more} more"] if more > 0 else [*values]

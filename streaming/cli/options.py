@@ -21,7 +21,6 @@ from connectors.errors import UsageError, os_errors
 from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime, parse_time
 from rules.formatting import visible
 from rules.model.identifiers import Millis, Offset
-from rules.notifications.route import LONGEST_COMMENT, LONGEST_MS, LONGEST_NAME
 
 if TYPE_CHECKING:
     from connectors.store.database import Database
@@ -322,6 +321,7 @@ def end_time(for_: str | None, until: str | None, now_ms: Millis, what: str, *, 
     `what` ends, for a sentence: `a silence`; `advice` follows the sentence about one that would last too long.
     """
     from connectors.settings.sections import parse_seconds
+    from rules.notifications.route import LONGEST_MS
 
     if for_ is not None and until is not None:
         raise UsageError("give --for DURATION or --until TIME, not both")
@@ -356,11 +356,15 @@ def this_user() -> str:
 
 def person(option: str, text: str | None) -> str:
     """Returns who a person is; without a name, this user. Raises UsageError as `comment_text`."""
+    from rules.notifications.route import LONGEST_NAME
+
     return _stated(option, text or "", LONGEST_NAME) or this_user()
 
 
 def comment_text(text: str) -> str:
     """Returns a comment. Raises UsageError if it is not UTF-8, which databases need, or too long."""
+    from rules.notifications.route import LONGEST_COMMENT
+
     return _stated("--comment", text, LONGEST_COMMENT)
 
 

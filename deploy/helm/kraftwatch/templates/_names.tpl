@@ -168,10 +168,13 @@ securityContext:
 
 {{- define "kraftwatch.podSecurity" -}}
 runAsNonRoot: true
+{{- /* OpenShift sets them by the namespace, refuses others, and names the user in /etc/passwd. */ -}}
+{{- if not (or .Values.openshift (.Capabilities.APIVersions.Has "security.openshift.io/v1")) }}
 # Java needs a user name: the image defines one for this uid.
 runAsUser: 10001
 runAsGroup: 10001
 fsGroup: 10001
+{{- end }}
 fsGroupChangePolicy: OnRootMismatch
 seccompProfile:
   type: RuntimeDefault

@@ -38,6 +38,7 @@ EVERYTHING: dict[str, Any] = {
     "affinity": {"nodeAffinity": {}},
     "priorityClassName": "high",
     "serviceAccount": {"annotations": {"c": "d"}},
+    "openshift": True,
     "maxUnavailable": 0,
     "networkPolicy": {
         "enabled": True,

@@ -148,6 +148,39 @@ def test_a_relay_of_the_chart_is_that_of_the_kubernetes_folder(tmp_path: Path) -
     assert "StatefulSet" not in manifests
 
 
+def test_a_standby_has_a_checkpoint_of_its_own_on_another_node(tmp_path: Path) -> None:
+    values = {"job": {"enabled": True, "replicas": 2}, "config": {**SINKS["config"], "source": "gatherer"}}
+    manifests = rendered(tmp_path, values)
+    stateful = manifests["StatefulSet"]["spec"]
+    assert (stateful["replicas"], stateful["podManagementPolicy"]) == (2, "Parallel")
+    (spread,) = stateful["template"]["spec"]["topologySpreadConstraints"]
+    assert spread["labelSelector"]["matchLabels"].items() <= stateful["template"]["metadata"]["labels"].items()
+    assert [claim["metadata"]["name"] for claim in stateful["volumeClaimTemplates"]] == ["checkpoint"]
+    (near,) = manifests["CronJob"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]["affinity"]["podAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+    assert near["labelSelector"]["matchLabels"]["statefulset.kubernetes.io/pod-name"] == "kraftwatch-0"
+
+
+def test_two_jobs_that_share_no_store_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump({"job": {"replicas": 2}}))
+    ran = helm("template", "kraftwatch", str(CHART), "--values", str(tmp_path / "values.yaml"))
+    assert "job.replicas: 2 needs store in config: two jobs without one would both notify" in ran.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--set", "openshift=true"], ["--api-versions", "security.openshift.io/v1"], []])
+def test_user_and_group_are_left_to_openshift(arguments: list[str]) -> None:
+    ran = helm("template", "kraftwatch", str(CHART), "--set", "relays[0].name=east", *arguments)
+    assert ran.returncode == 0, ran.stderr
+    manifests = [one for one in yaml.safe_load_all(ran.stdout) if one is not None]
+    pods = [one["spec"]["template"]["spec"] for one in manifests if one["kind"] == "StatefulSet"]
+    pods += [one["spec"]["jobTemplate"]["spec"]["template"]["spec"] for one in manifests if one["kind"] == "CronJob"]
+    assert len(pods) == 3
+    left = {"runAsNonRoot", "fsGroupChangePolicy", "seccompProfile"}
+    own = set() if arguments else {"runAsUser", "runAsGroup", "fsGroup"}
+    assert [{*pod["securityContext"]} for pod in pods] == [left | own] * 3
+
+
 def test_network_policy_lets_through_what_the_configuration_names(tmp_path: Path) -> None:
     rules = rendered(tmp_path, SINKS)["NetworkPolicy"]["spec"]["egress"]
     ports = (4318, 443, 5432, 8080, 9094, 9095, 9096)
@@ -180,6 +213,7 @@ def test_config_map_of_the_chart_is_a_valid_configuration(tmp_path: Path) -> Non
         ({"relays": [{"name": "East"}]}, "name"),
         ({"relays": [{"name": "east", "replicas": 3}]}, "replicas"),
         ({"maxUnavailable": 2}, "maxUnavailable"),
+        ({"job": {"enabled": True, "replicas": 3}}, "replicas"),
         ({"networkPolicy": {"enabled": True, "kafkaPort": 9093}}, "kafkaPort"),
         ({"networkPolicy": {"kafka": [{"namespaces": ["kafka"], "ports": ["9093"]}]}}, "ports"),
         ({"networkPolicy": {"kafka": [{"ports": [9093]}]}}, "namespaces"),

@@ -76,6 +76,24 @@ def test_a_check_that_knows_one_follower_of_an_old_healthy_quorum_is_unknown_and
     assert finding["remedy"][0].startswith("# Add the addresses of all controllers to bootstrap")
 
 
+def test_a_check_that_begins_while_there_is_no_leader_says_so_although_a_configured_name_is_gone(lab: MakeLab) -> None:
+    """The controller that is left names the former leader, at an address that refuses connections."""
+    quorum = lab(controllers=3, brokers=0)
+    places = ",".join([*(quorum.node(node).endpoint for node in quorum.controllers), "gone.invalid:9093"])
+    other, left = quorum.followers
+    quorum.kill(quorum.leader, other)
+
+    shown = kraftwatch("check", "--cluster", f"{NAME}={places}", "--json")
+    (finding,) = json.loads(shown.stdout)["findings"]
+    assert (shown.exit_code, finding["rule"]) == (2, "no-leader"), shown.stdout
+
+    quorum.kill(left)
+    shown = kraftwatch("check", "--cluster", f"{NAME}={places}", "--json")
+    (finding,) = json.loads(shown.stdout)["findings"]
+    assert (shown.exit_code, finding["rule"]) == (2, "no-leader"), shown.stdout
+    assert finding["summary"].startswith("No leader is known: the configured controllers at ")
+
+
 def test_a_leader_is_missed_at_other_names_than_the_recorded_ones(lab: MakeLab, tmp_path: Path) -> None:
     """The monitor cannot resolve the recorded names, and each controller answers at another address.
 

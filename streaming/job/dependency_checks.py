@@ -34,9 +34,9 @@ def dependency_checks(job: Job, spark: SparkSession) -> Checks:
         Dependency.DISK: lambda: full_disk(job.checkpoint.folder),
         Dependency.CORES: lambda: _without_core(spark) if batch_age_s() > _IN_WORK_S else None,
     }
-    if not job.config.master.startswith("local"):
+    if not job.running.config.master.startswith("local"):
         seen[Dependency.EXECUTORS] = Executors(lambda: _executors(spark))
-    if not job.monitoring.gathers:
+    if not job.running.gathers:
         seen[Dependency.TOPIC] = lambda: _topic_problem(job)
     asked: dict[Dependency, tuple[Ask, str]] = {}
     if (uri := job.checkpoint.uri) is not None:

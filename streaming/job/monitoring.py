@@ -1,7 +1,7 @@
 """Monitoring: the gatherer process and the streaming query, which a changed configuration restarts."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from pyspark.sql import SparkSession
@@ -9,17 +9,17 @@ from pyspark.sql import SparkSession
 from connectors.errors import ProcessEndedError, UsageError
 from connectors.process.wall_clock import wall_ms
 from connectors.store.journal_reader import JournalReader
+from rules.model.identifiers import Millis
 from rules.model.job_state import BlindCluster
-from streaming.config import Config
 from streaming.job.cluster_identity import record_ids
 from streaming.job.gatherer_process import GathererProcess
+from streaming.job.running import JobSpec, Running
 from streaming.job.spark_state import record_spark_uri, set_state_aside, spark_files, unreadable_state
-from streaming.job.start_up import JobSpec
 from streaming.job.topic_input import RelayedInput, identify_in_topics, query_topic
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.checkpoint_source import GATHERER
-from streaming.pipeline.deliver import Deliver
-from streaming.pipeline.early_alerts import EarlyEvaluation, initial_states
+from streaming.pipeline.deliver import Deliver, PollTimes
+from streaming.pipeline.early_alerts import EarlyEvaluation
+from streaming.pipeline.initial_state import initial_state
 from streaming.pipeline.notifying import Notifying
 from streaming.pipeline.query import Query
 from streaming.pipeline.spark.errors import JobError, StateError
@@ -36,13 +36,11 @@ log = logging.getLogger(__name__)
 class Monitoring(AbstractContextManager["Monitoring"]):
     """What observes and evaluates. Leaving it stops the gatherer; the query is stopped by `stop_query`."""
 
-    def __init__(self, config: Config, spec: JobSpec, checkpoint: Checkpoint) -> None:
+    def __init__(self, running: Running, checkpoint: Checkpoint) -> None:
         """Starts the gatherer, if this job gathers itself."""
         self.checkpoint = checkpoint
-        self.spec = spec
-        """In effect."""
-        self._config = config
-        folder = None if config.master.startswith("local") else checkpoint.shared_folder
+        self._running = running
+        folder = None if running.config.master.startswith("local") else checkpoint.shared_folder
         self._shared = None if folder is None else shared_token(empty_folder(folder))
         self.gatherer = self._started_gatherer()
         self._early: EarlyEvaluation | None = None
@@ -55,11 +53,6 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         self.gatherer.stop()
 
     @property
-    def gathers(self) -> bool:
-        """Whether this job gathers itself; else it reads what relays sent."""
-        return self._config.source == GATHERER
-
-    @property
     def blind_early(self) -> Sequence[BlindCluster]:
         """The clusters of which nothing is observed, by the early evaluation."""
         return () if self._early is None else self._early.blind
@@ -68,14 +61,26 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         """Returns what is known of the relays' topics; nothing, if this job gathers itself."""
         return self.gatherer.topics() if isinstance(self.gatherer, RelayedInput) else TopicState()
 
+    def request_polls(self, requests: Mapping[str, PollTimes]) -> None:
+        """Passes what the evaluations need next, by cluster, to the gatherer, which a reload may have replaced."""
+        self.gatherer.request_polls(requests)
+
+    def limit_log(self, cluster: str, waiting_bytes: int) -> None:
+        """Tells the gatherer how many bytes of a cluster's rows wait to be evaluated."""
+        self.gatherer.limit_log(cluster, waiting_bytes)
+
+    def publish(self, cluster: str) -> None:
+        """Lets the gatherer publish the rows of a cluster that wait. Never blocks."""
+        self.gatherer.request_polls({cluster: (None, Millis(0))})
+
     def begin_early_evaluation(self, notifying: Notifying) -> None:
         """Evaluates what needs no history until the query does, which may wait for Spark, or for cores."""
         self._end_early_evaluation()
-        if self.gathers:
+        if self._running.gathers:
             journal = JournalReader(self.checkpoint.journal)
             # Of the ledger's alerts; a batch may be recording some.
             with notifying.paused():
-                self._early = EarlyEvaluation(journal, self.spec.settings, notifying=notifying)
+                self._early = EarlyEvaluation(journal, self._running.identified.settings, notifying=notifying)
             self._early.__enter__()
 
     def _end_early_evaluation(self) -> None:
@@ -93,14 +98,14 @@ class Monitoring(AbstractContextManager["Monitoring"]):
             spark,
             self.checkpoint,
             deliver,
-            query_topic(self._config, self.checkpoint),
-            trigger_s=self._config.trigger_s,
+            query_topic(self._running.config, self.checkpoint),
+            trigger_s=self._running.config.trigger_s,
         )
         self._start_step(self._query, notifying)
 
     def _check_remote_state(self, files: SparkFiles) -> None:
         record_spark_uri(self.checkpoint, files)
-        why = self.checkpoint.why_no_state(self._config.pipeline.partitions, files)
+        why = self.checkpoint.why_no_state(self._running.config.pipeline.partitions, files)
         if why is not None:
             self._set_state_aside(why)
 
@@ -120,7 +125,7 @@ class Monitoring(AbstractContextManager["Monitoring"]):
                 raise
             self.begin_early_evaluation(notifying)
             self._set_state_aside(why)
-            query.topic = query_topic(self._config, self.checkpoint)
+            query.topic = query_topic(self._running.config, self.checkpoint)
             self._start_step(query, notifying)
 
     def _why_no_state(self, query: Query, problem: JobError) -> str | None:
@@ -138,9 +143,9 @@ class Monitoring(AbstractContextManager["Monitoring"]):
 
     def _set_state_aside(self, why: str) -> None:
         self._has_new_state = True
-        if not self.gathers:
+        if not self._running.gathers:
             # First: without a baseline, nothing would replace the state.
-            answered = identify_in_topics(self._config, self.checkpoint, new_state=True)
+            answered = identify_in_topics(self._running.config, self.checkpoint, new_state=True)
             for problem in answered.unavailable.values():
                 raise JobError(f"Spark cannot continue with its state ({why}), and a new one cannot begin: {problem}")
             record_ids(self.checkpoint, self.checkpoint.cluster_ids(), answered)
@@ -151,42 +156,42 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         if self._query is not None:
             self._query.stop()
 
-    def change(self, config: Config, spec: JobSpec, notifying: Notifying) -> None:
-        """Restarts what a changed configuration concerns; each continues where it stopped.
+    def change(self, before: JobSpec, notifying: Notifying) -> None:
+        """Restarts what the changed configuration concerns; each continues where it stopped. `before`: the former one.
 
         Raises:
             JobError: the gatherer could not be restarted.
         """
-        before, self.spec, self._config = self.spec, spec, config
-        query = self._query if spec.settings != before.settings else None
+        now = self._running.identified
+        query = self._query if now.settings != before.settings else None
         if query is not None:
             self.begin_early_evaluation(notifying)
             query.stop()
-        if spec.clusters != before.clusters:
+        if now.clusters != before.clusters:
             self.gatherer.stop()
             try:
                 self.gatherer = self._started_gatherer()
             except (UsageError, ProcessEndedError) as problem:
                 raise JobError(f"the gatherer could not be restarted: {problem}") from problem
         if query is not None:
-            query.topic = query_topic(config, self.checkpoint)
+            query.topic = query_topic(self._running.config, self.checkpoint)
             self._start_step(query, notifying)
 
     def _start_step(self, query: Query, notifying: Notifying) -> None:
-        settings, ledger = self.spec.settings, notifying.ledger
+        settings, ledger = self._running.identified.settings, notifying.ledger
         if self.checkpoint.uri is not None:
             assert self._spark is not None, "it starts the query"
             use_remote_checkpoint(self._spark, self.checkpoint.uri, spark_files(self._spark, self.checkpoint))
         # The early evaluation may be recording an alert.
         with notifying.paused():
-            initial = initial_states(settings, ledger.history(), ledger.firing(), now_ms=wall_ms())
-        pages, gathers = self.checkpoint.pages, self.gathers
+            initial = initial_state(ledger.firing(), ledger.history(), now_ms=wall_ms()).encoded(settings)
+        pages, gathers = self.checkpoint.pages, self._running.gathers
         query.start(Step(settings, initial=initial, spark_folder=pages, shared=self._shared, snapshots=gathers))
 
     def _started_gatherer(self) -> GathererProcess | RelayedInput:
-        if not self.gathers:
+        if not self._running.gathers:
             return RelayedInput(self.checkpoint.topic_files)
         at = self.checkpoint
-        gatherer = GathererProcess(self.spec.clusters, journal=at.journal, logs=at.logs)
+        gatherer = GathererProcess(self._running.identified.clusters, journal=at.journal, logs=at.logs)
         gatherer.start()
         return gatherer

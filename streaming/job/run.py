@@ -19,7 +19,7 @@ from streaming.job import logging_setup
 from streaming.job.checkpoint_lease import CheckpointLease
 from streaming.job.dependencies import Dependencies, Dependency
 from streaming.job.dependency_checks import dependency_checks
-from streaming.job.job import Job
+from streaming.job.job import Job, started
 from streaming.job.serving import serve, serve_start
 from streaming.job.start_up import created, prepare
 from streaming.pipeline.active_role import job_id
@@ -76,9 +76,9 @@ def _started_job(
         log.warning("%s", start_up.set_aside)
     if file is not None and start_up.unavailable:
         file.wait_for("; ".join(start_up.unavailable), meanwhile="the others are monitored")
-    job = Job(start_up, checkpoint, created(database, stop, dependencies), dependencies, stop, stack)
-    verb = "gathering from" if job.monitoring.gathers else "reading the relay of"
-    say(f"{verb} {_names(job.config)}; starting Spark")
+    job = started(start_up, checkpoint, created(database, stop, dependencies), dependencies, stop, stack)
+    verb = "gathering from" if job.running.gathers else "reading the relay of"
+    say(f"{verb} {_names(job.running.names)}; starting Spark")
     job.monitoring.begin_early_evaluation(job.notifying)
     serve(job, file, served, stack)
     return job
@@ -86,7 +86,7 @@ def _started_job(
 
 def _started_query(job: Job, stop: SignalFlag, say: Print, stack: ExitStack) -> Sequence[Callable[[], None]]:
     """Starts Spark and the query; returns what is to be checked about once a second while it runs."""
-    config, checkpoint, dependencies = job.config, job.checkpoint, job.dependencies
+    config, checkpoint, dependencies = job.running.config, job.checkpoint, job.dependencies
     checks: list[Callable[[], None]] = []
     if config.store is not None and checkpoint.uri is not None:
         lease = CheckpointLease(
@@ -124,9 +124,9 @@ def _run_until_stopped(
     monitors = False
     while not stop.is_set():
         job.monitoring.wait(1, job.notifying)
-        if not monitors and job.deliver.last_batch_at is not None:
+        if not monitors and not job.is_starting():
             monitors = True
-            say(f"monitoring {_names(job.config)}")
+            say(f"monitoring {_names(job.running.names)}")
         for check in checks:
             check()
         job.notify()
@@ -136,6 +136,5 @@ def _run_until_stopped(
     job.monitoring.stop_query()
 
 
-def _names(config: Config) -> str:
-    names = [section.name for section in config.watched]
+def _names(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= 5 else f"{len(names)} clusters"

@@ -14,7 +14,6 @@ from connectors.store.acknowledgements import AcknowledgementStore
 from connectors.store.audit_results import AuditResults
 from connectors.store.collection import Collection, ServiceSilenceStore, SilenceStore, quarantine_of
 from connectors.store.database import Database
-from connectors.store.durable_file import full_disk
 from connectors.store.journal_reader import JournalReader
 from connectors.store.lease import JobReport, Lease
 from streaming.config import Config
@@ -79,7 +78,7 @@ class Job:
             last_batch_at=self.deliver.last_batch_at,
             gatherer_runs=gatherer.alive,
             gatherer_stalled_s=gatherer.loop_stalled_s,
-            full_disk=full_disk(self.checkpoint.folder),
+            folder=self.checkpoint.folder,
             waits_for=self.dependencies.seconds,
         )
 

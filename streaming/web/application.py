@@ -5,6 +5,7 @@ import ipaddress
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from flask import Blueprint, Flask, Response, request
@@ -13,6 +14,7 @@ from werkzeug.exceptions import HTTPException
 
 from connectors.errors import UsageError
 from connectors.gather.gatherer_stats import gatherer_problem
+from connectors.store.durable_file import full_disk
 from rules.formatting import and_join
 from streaming.web.page_access import PageAccess, is_bearer
 
@@ -36,8 +38,8 @@ class JobHealth:
     """None: it has not been started yet."""
     gatherer_stalled_s: float | None = None
     """For how long the gatherer's event loop has not run; None where its gatherer has not reported yet."""
-    full_disk: str | None = None
-    """That the job's own disk is full, as a sentence's part; None if it has room."""
+    folder: Path | None = None
+    """Where the job writes; None: it does not yet."""
     waits_for: Mapping[str, float] = field(default_factory=dict)
     """What is missing, and for how many seconds it has been."""
 
@@ -45,6 +47,11 @@ class JobHealth:
     def batch_age_s(self) -> float:
         """Seconds since the newest finished batch; before the first one, since the start."""
         return time.monotonic() - (self.since if self.last_batch_at is None else self.last_batch_at)
+
+    @property
+    def full_disk(self) -> str | None:
+        """That the job's own disk is full, as a sentence's part; None if it has room. A disk may not answer."""
+        return None if self.folder is None else full_disk(self.folder)
 
     @property
     def is_starting(self) -> bool:
@@ -107,8 +114,8 @@ def health_endpoints(read: Callable[[], JobHealth]) -> Blueprint:
         health = read()
         if health.last_batch_at is None:
             return {"status": "waiting for the first batch"}, 503
-        if health.full_disk is not None:
-            return {"status": health.full_disk}, 503
+        if (problem := health.full_disk) is not None:
+            return {"status": problem}, 503
         return {"status": "ready"}
 
     return blueprint

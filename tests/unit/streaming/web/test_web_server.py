@@ -21,6 +21,7 @@ from flask import Blueprint, request
 
 from connectors.errors import UsageError
 from connectors.settings.secret import Secret
+from streaming.web import application
 from streaming.web import server as serving
 from streaming.web.application import START_S, JobHealth, health_endpoints
 from streaming.web.page_access import PageAccess
@@ -140,8 +141,9 @@ def test_the_pages_of_a_start_are_replaced_by_those_of_the_job() -> None:
         assert (before, get(server, "/").text) == ("before", "the job")
 
 
-def test_a_job_whose_disk_is_full_is_not_ready_and_says_so() -> None:
-    job = replace(health(), full_disk="the disk of /var/lib/kraftwatch is full")
+def test_a_job_whose_disk_is_full_is_not_ready_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(application, "full_disk", lambda folder: f"the disk of {folder} is full")
+    job = replace(health(), folder=Path("/var/lib/kraftwatch"))
     with Server(LOOPBACK, [health_endpoints(lambda: job)]) as server:
         answer = get(server, "/readyz")
     assert (answer.status_code, answer.json()) == (503, {"status": "the disk of /var/lib/kraftwatch is full"})

@@ -3,7 +3,8 @@
 A quiet row shows nothing new but that time passes. It waits in memory until the next row of its cluster that is not
 quiet, and only until the time up to which the newest evaluation has said that time alone changes nothing (`let_wait`):
 of a cluster without an evaluation since its newest change, every row is published within a second. The quiet rows of
-all clusters are published together, because a batch costs the same for one cluster as for some.
+some clusters are published together, because a batch costs the same for one cluster as for some; those of more, in
+another second, because a change waits while a batch is evaluated.
 """
 
 from collections import Counter
@@ -17,11 +18,10 @@ from connectors.observations.observation import Observation, Urgency
 
 _MOST_BYTES: Final = 4 * 1024 * 1024
 """So much payload is published at once: until then, the rows are in the memory of the process."""
-_LONGEST_S: Final = 9
-"""After so many periodic publications quiet rows of all clusters are published: they are ten seconds old at most."""
-_TOGETHER_S: Final = 5
-"""After so many, those of all clusters are published with the first one whose time has come. An evaluation then looks
-further ahead for each that is due within this time (`streaming.replay.pace`), so all are due together from then on."""
+_EVERY_S: Final = 9
+"""After so many periodic publications the quiet rows of a cluster are published: they are ten seconds old at most."""
+_TOGETHER: Final = 30
+"""Of so many clusters together: some tenths of a second of evaluation."""
 _ANSWERED_MS: Final = 2_000
 """How long quiet rows wait for the evaluation of the quiet rows before them: no rule is evaluated sooner again."""
 
@@ -61,7 +61,9 @@ class Publisher:
         self._waiting: dict[str, list[Observation]] = {}
         """Quiet rows by cluster, which are not appended yet."""
         self._seconds = 0
-        """Since quiet rows of all clusters were published."""
+        """Periodic publications so far."""
+        self._turns: dict[str, int] = {}
+        """In which of the seconds quiet rows of a cluster are published."""
         self._time_has_come: set[str] = set()
         """Clusters of which a waiting row may show more than that time passes."""
         self._waiting_bytes = self._appended_bytes = 0
@@ -101,6 +103,7 @@ class Publisher:
             return  # a failure during the shutdown is no observation of the cluster
         cluster = row.cluster
         self._newest_ms[cluster] = row.observed_at_ms
+        self._turns.setdefault(cluster, len(self._turns) // _TOGETHER % _EVERY_S)
         self.rows += 1
         self._waiting_bytes += len(row.payload)
         urgent = row.urgency is Urgency.URGENT
@@ -144,15 +147,12 @@ class Publisher:
     def publish_regularly(self) -> None:
         """Publishes the rows that need not wait; it is called once a second."""
         self._seconds += 1
-        if self._seconds >= (_TOGETHER_S if self._time_has_come else _LONGEST_S):
-            self.publish()
-        else:
-            self._append_waiting([*self._time_has_come])
-            self._publish_appended()
+        turn = self._seconds % _EVERY_S
+        self._append_waiting([one for one in self._waiting if one in self._time_has_come or self._turns[one] == turn])
+        self._publish_appended()
 
     def publish(self) -> None:
         """Publishes all rows, if there are any."""
-        self._seconds = 0
         self._append_waiting([*self._waiting])
         self._publish_appended()
 

@@ -28,7 +28,7 @@ from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import APPLIES, EVALUATES, failure_reason
 from streaming.replay.decoded_row import DecodedRow, decoded_row
 from streaming.replay.machine import Machine
-from streaming.replay.pace import PACE_MS, LookAhead, is_due
+from streaming.replay.pace import PACE_MS, is_due, quiet_until_ms
 from streaming.replay.state_codec import (
     MonitorParts,
     monitor_parts,
@@ -165,7 +165,6 @@ class ClusterMonitor:
             parts = monitor_parts(self.settings.name, self._stored)
             self.tracked, waiting = parts.tracked, parts.waiting
             self.machine = Machine(self.settings, self._pages, stored=parts.machine)
-        self._look_ahead = LookAhead(self.settings.thresholds)
         self._evaluated: tuple[Quorum, Evaluation] | None = None
         self._advanced: tuple[Quorum, Evaluation] | None = None
         """By which the conditions advanced; None: they are as they were stored."""
@@ -225,7 +224,7 @@ class ClusterMonitor:
         )
         if self._advanced is None or not self._whole or resolves_soon or self.waiting:
             return ALWAYS
-        return self._look_ahead.quiet_until_ms(*self._advanced)
+        return quiet_until_ms(self.machine.quorum(), self._advanced[1], thresholds)
 
     def evaluation(self) -> Evaluation:
         """Returns the evaluation of the current quorum."""
@@ -379,8 +378,6 @@ class ClusterMonitor:
         if evaluation.failed:
             self._record_failed_rules(evaluation.failed)
             evaluation = self.evaluation()
-        if not quiet:
-            self._look_ahead.forget()
         self._advanced, self._whole = (self.machine.quorum(), evaluation), True
         self.tracked, changed = advance(self.tracked, evaluation, self.machine.quorum(), thresholds)
         return changed

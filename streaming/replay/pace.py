@@ -20,9 +20,6 @@ PACE_MS: Final = 2_000
 """How long quiet rows are not evaluated: by so much an alert without a hold is later than with every row evaluated."""
 _AHEAD_MS: Final = (9_000, 4_000)
 """How far ahead the rules are evaluated, the longest first: a poll is no longer current after ten seconds."""
-_RENEWED_MS: Final = 5_000
-"""How far ahead `quiet_until_ms` is at least, if possible: it is computed again only when it is nearer. It is more than
-half of the longest one, so the clusters of a batch are due together next time, not one after the other."""
 
 
 def is_due(
@@ -43,29 +40,17 @@ def is_due(
     return due_ms is not None and now_ms >= due_ms
 
 
-class LookAhead:
-    """Finds until when no condition of a cluster begins or ends because time passes."""
+def quiet_until_ms(quorum: Quorum, evaluation: Evaluation, thresholds: Mapping[str, Thresholds]) -> Millis:
+    """Returns a time before which no condition begins or ends if nothing but time passes; `now_ms`: none is known.
 
-    def __init__(self, thresholds: Mapping[str, Thresholds]) -> None:
-        """`thresholds`: by rule id, as `rules.evaluate.thresholds_for` returns them."""
-        self._thresholds = thresholds
-        self._found: list[tuple[str, Subject, Severity]] = []
-        self._until_ms = Millis(0)
-
-    def quiet_until_ms(self, quorum: Quorum, evaluation: Evaluation) -> Millis:
-        """Returns a time before which no condition begins or ends if nothing but time passes; `now_ms`: none is known.
-
-        `quorum` is the newest one that was evaluated, and `evaluation` its evaluation.
-        """
-        found, now_ms = _conditions(evaluation), quorum.now_ms
-        if found != self._found or self._until_ms < now_ms + _RENEWED_MS:
-            ahead = (ms for ms in _AHEAD_MS if _conditions(evaluate(_later(quorum, ms), self._thresholds)) == found)
-            self._found, self._until_ms = found, Millis(now_ms + next(ahead, 0))
-        return self._until_ms
-
-    def forget(self) -> None:
-        """Forgets what was found: a row has shown a change."""
-        self._until_ms = Millis(0)
+    Args:
+        quorum: after the newest row.
+        evaluation: the newest one: of this quorum, or of the one before some quiet rows.
+        thresholds: by rule id, as `rules.evaluate.thresholds_for` returns them.
+    """
+    found = _conditions(evaluation)
+    ahead = (ms for ms in _AHEAD_MS if _conditions(evaluate(_later(quorum, ms), thresholds)) == found)
+    return Millis(quorum.now_ms + next(ahead, 0))
 
 
 def _conditions(evaluation: Evaluation) -> list[tuple[str, Subject, Severity]]:

@@ -224,7 +224,7 @@ class ClusterView:
         return next((one for one in self.acknowledgements if one.matches(alert)), None)
 
     def row_json(self) -> ClusterRow:
-        """Returns an item of `/api/clusters`: docs/page.md."""
+        """Returns an item of `/api/clusters`."""
         counts = Counter(alert.severity for alert in self.firing)
         plain: Mapping[str, Any] = {} if self.status is None else status_json(self.status, _ROW_FIELDS)
         return {
@@ -247,7 +247,7 @@ class ClusterView:
         }
 
     def to_json(self) -> ClusterObject:
-        """Returns the fields of `/api/clusters/NAME`: docs/page.md."""
+        """Returns the fields of `/api/clusters/NAME`."""
         status: Any = None
         if self.status is not None:
             status = status_json(with_acknowledged(self.status, self.firing, self.acknowledgements, self.now_ms))

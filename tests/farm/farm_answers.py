@@ -5,6 +5,7 @@ and records. The log is written here: an election, the voters and the registrati
 """
 
 import base64
+import copy
 import json
 import lzma
 import struct
@@ -12,6 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
+from uuid import UUID
 
 from kafka.protocol.admin import DescribeClusterResponse, DescribeConfigsResponse, DescribeQuorumResponse
 from kafka.protocol.consumer import FetchResponse
@@ -23,7 +25,7 @@ from tests.unit.connectors.metadata.voters_bytes import voters
 
 NODES: Final = (1, 2, 3)
 BROKER: Final = 901
-"""Fenced and unfenced; it has no process and sends no Fetch."""
+"""Fenced and unfenced; it has no process, and is caught up in every answer."""
 LEADER, EPOCH = 1, 1
 FETCH, API_VERSIONS, DESCRIBE_CONFIGS, DESCRIBE_QUORUM, DESCRIBE_CLUSTER = 1, 18, 32, 55, 60
 _RECORDING = Path(__file__).parents[1] / "data" / "answers" / "quorum-4.3.jsonl.xz"
@@ -91,8 +93,10 @@ class ClusterAnswers:
         if not error:
             partition.leader_id, partition.leader_epoch = LEADER, EPOCH
             partition.high_watermark = _HIGH_WATERMARK
-            partition.observers = []
-        for replica in partition.current_voters:
+            partition.observers = [copy.copy(partition.current_voters[0])]
+            partition.observers[0].replica_id = BROKER
+            partition.observers[0].replica_directory_id = UUID(int=BROKER)
+        for replica in (*partition.current_voters, *(partition.observers or ())):
             replica.log_end_offset = _LOG_END
             replica.last_fetch_timestamp = replica.last_caught_up_timestamp = _NOW_MS
         for node in answer.nodes or ():

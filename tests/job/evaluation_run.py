@@ -33,7 +33,6 @@ class Evaluated:
     """What one fault showed; its texts are cells of the table."""
 
     alerts: list[str] = field(default_factory=list)
-    sentences: list[str] = field(default_factory=list)
     after_hold: list[str] = field(default_factory=list)
     kafka: Sequence[str] = ("", "")
     """What Kafka's tool printed, and the alerts of its metrics."""
@@ -50,7 +49,7 @@ class Evaluated:
 
     def cells(self) -> Sequence[str]:
         """Returns the cells of its row, without the first and the last one."""
-        lists = ("<br>".join(each) for each in (self.alerts or ["none"], self.sentences, self.after_hold))
+        lists = ("<br>".join(each) for each in (self.alerts or ["none"], self.after_hold))
         return [*lists, self.notified, *self.kafka]
 
 
@@ -107,7 +106,6 @@ class EvaluationRun:
         after_hold = max(0.0, self._received(alert, began) - alert.started_at - hold)
         sentence, step = first_sentence(str(alert.line["summary"])), alert.remedy[0] if alert.remedy else ""
         found.alerts.append(f"{alert.severity} [{alert.rule}](rules/{alert.rule}.md)")
-        found.sentences.append(sentence)
         found.after_hold.append(f"{after_hold:.1f} s")
         found.problems += [] if expected.sentence_is_right(alert) else [f"unexpected text: {sentence}"]
         found.problems += [] if expected.step_is_right(alert) else [f"unexpected step: {step}"]

@@ -7,7 +7,7 @@ import pytest
 from rules.evaluate import evaluate, thresholds_for
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis
-from streaming.replay.pace import PACE_MS, LookAhead, is_due
+from streaming.replay.pace import PACE_MS, is_due, quiet_until_ms
 from tests.situation.commands import situation
 
 THRESHOLDS = thresholds_for({})
@@ -36,21 +36,17 @@ def test_a_quiet_row_is_evaluated_when_a_hold_ends(ms: int, due: bool) -> None:
 
 
 def test_quiet_rows_wait_while_time_changes_nothing() -> None:
-    assert LookAhead(THRESHOLDS).quiet_until_ms(HEALTHY, evaluate(HEALTHY, THRESHOLDS)) > after(PACE_MS)
+    assert quiet_until_ms(HEALTHY, evaluate(HEALTHY, THRESHOLDS), THRESHOLDS) > after(PACE_MS)
 
 
 def test_no_row_waits_where_a_condition_begins_because_time_passes() -> None:
     expiring = situation("certificates 2=1209603s")
     found = evaluate(expiring, THRESHOLDS)
     assert found.findings == ()
-    assert LookAhead(THRESHOLDS).quiet_until_ms(expiring, found) == NOW_MS
+    assert quiet_until_ms(expiring, found, THRESHOLDS) == NOW_MS
 
 
-def test_what_was_found_is_forgotten_after_a_change() -> None:
-    ahead, found = LookAhead(THRESHOLDS), evaluate(HEALTHY, THRESHOLDS)
-    until_ms = ahead.quiet_until_ms(HEALTHY, found)
-    later = replace(HEALTHY, now_ms=after(1_000))
-    assert ahead.quiet_until_ms(later, found) == until_ms
-
-    ahead.forget()
-    assert ahead.quiet_until_ms(later, evaluate(later, THRESHOLDS)) != until_ms
+def test_no_row_waits_after_a_quiet_one_that_ended_a_condition() -> None:
+    """Its clear time begins with the next evaluation."""
+    fenced = situation("fenced 101")
+    assert quiet_until_ms(replace(HEALTHY, now_ms=after(1)), evaluate(fenced, THRESHOLDS), THRESHOLDS) == after(1)

@@ -70,7 +70,8 @@ class _Views:
 class Ledger:
     """Opened by one process at a time: the job that delivers.
 
-    Each method that reads or writes the database raises StoreError if it cannot; then the content is as it was.
+    Each method that reads or writes the database raises StoreError if it cannot; then the content is as it was. A disk
+    that is full, or fails, is no error: what it does not take is written later (`AlertStore`).
     """
 
     def __init__(self, database: Database, lease: Lease | None = None, *, keep_entries: int = 10_000) -> None:
@@ -267,7 +268,9 @@ class Ledger:
         self._unstored_texts.add(alert.key)
 
     def _store_texts(self) -> None:
-        if self._unstored_texts and time.monotonic() >= self._texts_due_at:
+        self._store.write_rest()
+        # While the disk is full, the newest text of each alert waits here: in the store, each one would.
+        if self._unstored_texts and not self._store.is_behind and time.monotonic() >= self._texts_due_at:
             self._store.rewrite([self._records[key] for key in self._unstored_texts])
             self._unstored_texts = set()
             self._texts_due_at = time.monotonic() + TEXT_S

@@ -6,7 +6,7 @@ Each phase either completes or raises a UsageError before anything in the checkp
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from connectors.errors import UnavailableStoreError, UsageError
+from connectors.errors import UnavailableStoreError, UnwritableStoreError, UsageError
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.process.signals import SignalFlag
 from connectors.sinks.sink import Sink
@@ -126,6 +126,8 @@ def created(database: Database, stop: SignalFlag, dependencies: Dependencies) ->
     while True:
         try:
             database.create()
+        except UnwritableStoreError:
+            raise
         except UnavailableStoreError as problem:
             dependencies.missing(Dependency.STORE, str(problem))
             if stop.wait(_RETRY_S):

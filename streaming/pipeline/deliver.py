@@ -13,14 +13,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final, Protocol, TypeAlias
 
 from pyspark.sql import DataFrame, Row
 
-from connectors.errors import JournalError, UnavailableStoreError
+from connectors.errors import JournalError, UnavailableStoreError, UnwritableStoreError
 from connectors.process.wall_clock import wall_ms
 from connectors.store.alert_codec import FIRING
-from connectors.store.collection import Collection
+from connectors.store.collection import MOST_QUARANTINED, Collection
 from connectors.store.journal_reader import JournalReader, JournalSnapshot
 from rules.formatting import plural
 from rules.model.identifiers import Millis
@@ -73,6 +74,8 @@ class Deliver:
         self.store, self._gatherer, self._on_batch = store, gatherer, on_batch
         self._journal = journal
         self._wait = wait or threading.Event().wait
+        self._unwritten: dict[str, Any] = {}
+        """Rows for the quarantine that a full disk did not take."""
         self.last_batch_at: float | None = None
         """When the newest micro-batch was delivered (monotonic seconds): /healthz reads it."""
 
@@ -137,11 +140,19 @@ class Deliver:
             log.warning("the snapshots of %s are lost: %s", plural(len(snapshots), "cluster"), problem)
 
     def _put_in_quarantine(self, bad: Mapping[str, Any]) -> None:
-        """Repeats the write until the server of the store answers: no batch is committed before."""
+        """Repeats the write until the server of the store answers: no batch is committed before.
+
+        What a full disk does not take is written with the next rows: alerts do not wait for it.
+        """
         reported = False
+        self._unwritten |= bad
         while True:
             try:
-                self._quarantine.put(bad)
+                self._quarantine.put(self._unwritten)
+            except UnwritableStoreError as problem:
+                self._unwritten = dict(islice(self._unwritten.items(), MOST_QUARANTINED))
+                log.warning("%s; %s for the quarantine wait for it", problem, plural(len(self._unwritten), "row"))
+                return
             except UnavailableStoreError as problem:
                 if not reported:
                     log.warning("%s; the batch waits for it: it has rows for the quarantine", problem)
@@ -149,6 +160,7 @@ class Deliver:
                 if self._wait(_RETRY_S):
                     raise
             else:
+                self._unwritten = {}
                 return
 
 

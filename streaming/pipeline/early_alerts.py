@@ -6,6 +6,7 @@ evaluation counts (`Notifying`).
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -38,9 +39,20 @@ class EarlyEvaluation:
     """
 
     def __init__(
-        self, journal: JournalReader, settings: Mapping[str, ClusterSettings], *, notifying: Notifying
+        self,
+        journal: JournalReader,
+        settings: Mapping[str, ClusterSettings],
+        *,
+        notifying: Notifying,
+        unwritten: deque[Observation] | None = None,
     ) -> None:
-        """`settings` by cluster name."""
+        """Evaluates nothing yet.
+
+        `settings` by cluster name; `unwritten` gets, from another thread, the rows that a full disk does not take.
+        """
+        self._unwritten = deque[Observation]() if unwritten is None else unwritten
+        self._newest: dict[str, int] = {}
+        """The sequence of the newest row of each cluster: those that are read again when they were stored are older."""
         self._journal, self._notifying = journal, notifying
         self._begin, self._began_ms = journal.published_end(), wall_ms()
         ledger = notifying.ledger
@@ -60,6 +72,11 @@ class EarlyEvaluation:
         self._thread.join()
 
     @property
+    def runs(self) -> bool:
+        """Whether it has not ended."""
+        return self._thread.is_alive()
+
+    @property
     def blind(self) -> Sequence[BlindCluster]:
         """The clusters of which nothing is observed."""
         return [found for each in list(self._clusters.values()) if (found := each.blind) is not None]
@@ -71,6 +88,8 @@ class EarlyEvaluation:
                 for row in self._journal.read(self._begin, end):
                     self._observe(row)
                 self._begin = end
+                while self._unwritten:
+                    self._observe(self._unwritten.popleft())
                 for name in [name for name in self._clusters if self._is_over(name)]:
                     self._end(name)
                 self._notifying.send()
@@ -83,6 +102,9 @@ class EarlyEvaluation:
 
     def _observe(self, row: Observation) -> None:
         cluster = self._clusters.get(row.cluster)
+        if row.sequence <= self._newest.get(row.cluster, -1):
+            return
+        self._newest[row.cluster] = row.sequence
         try:
             if cluster is not None and (found := cluster.observe(row)) is not None:
                 self._notifying.put_early(found)

@@ -51,7 +51,7 @@ class EarlyCluster:
     def blind(self) -> BlindCluster | None:
         """The cluster, if no data source of its quorum answers, whether or not the alert fires already."""
         for one in self._monitor.tracked.conditions.values():
-            if one.rule == BLIND and one.facts.unobserved is not None:
+            if one.facts.unobserved is not None:
                 return BlindCluster(
                     name=self._monitor.settings.name,
                     since_ms=one.started_at_ms,

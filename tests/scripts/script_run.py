@@ -91,6 +91,7 @@ class ScriptRun:
             "snapshots": self.snapshots,
             "force-voters": lambda voters: self.cluster.force_voters(numbers(voters)),
             "names": self.names,
+            "resolver": self.resolver,
             "observations": self.observations,
             "gatherer": self.gatherer,
             "compact": self.compact,
@@ -238,6 +239,10 @@ class ScriptRun:
             self.cluster.lost_hosts.update(map(int, nodes))
         else:
             self.cluster.lost_hosts.difference_update(map(int, nodes))
+
+    def resolver(self, state: str) -> None:
+        """resolver fails, resolver answers: that of the monitor's host."""
+        self.cluster.resolver_fails = state == "fails"
 
     def observations(self, reason: str) -> None:
         """observations timed-out, observations succeed: every observation fails for this reason, or succeeds."""

@@ -35,13 +35,26 @@ _KEEP_MS = 30 * 86_400_000
 
 
 class _Views:
-    """What follows from which transitions are recorded; each view is computed when it is read first.
+    """What follows from which transitions are recorded and delivered; each view is computed when it is read first.
 
     A view has keys, because the text of a recorded transition changes with each evaluation.
     """
 
-    def __init__(self, records: Mapping[AlertKey, AlertRecord]) -> None:
-        self._records = records
+    def __init__(self, records: Mapping[AlertKey, AlertRecord], sinks: Mapping[str, SinkRecord]) -> None:
+        self._records, self._sinks = records, sinks
+        self._pending: dict[str, Sequence[AlertKey]] = {}
+
+    def pending(self, sink: str) -> Sequence[AlertKey]:
+        """Returns the transitions that are pending for a sink, oldest first."""
+        if sink not in self._pending:
+            status = self._sinks[sink].status
+            waits = (key for key, record in self._records.items() if status[record.number] is DeliveryStatus.PENDING)
+            self._pending[sink] = [*waits]
+        return self._pending[sink]
+
+    def forget_pending(self, sink: str) -> None:
+        """The status of a transition for this sink has changed."""
+        self._pending.pop(sink, None)
 
     @cached_property
     def newest(self) -> Mapping[str, Mapping[tuple[str, str], AlertKey]]:
@@ -95,7 +108,7 @@ class Ledger:
         """The known sinks, also those that are not configured now."""
         self._unstored_texts: set[AlertKey] = set()
         """Transitions that have another text in memory than in the database."""
-        self._views = _Views(self._records)
+        self._views = _Views(self._records, self._sinks)
         self._grouper = self._grouped()
 
     def _grouped(self) -> IncidentGrouper:
@@ -131,6 +144,7 @@ class Ledger:
             }
             self._store.note(sink, again)
             stored.status.update(again)
+        self._views.forget_pending(sink)
 
     def deactivate_sink(self, sink: str) -> None:
         """Marks a sink as no longer configured.
@@ -180,7 +194,7 @@ class Ledger:
             raise
         if records:
             self._records.update({record.alert.key: record for record in records})
-            self._views = _Views(self._records)
+            self._views = _Views(self._records, self._sinks)
             for stored in self._sinks.values():
                 stored.status.update({record.number: DeliveryStatus.PENDING for record in records})
         self._drop_old(now_ms)
@@ -192,7 +206,7 @@ class Ledger:
 
     def pending_count(self, sink: str) -> int:
         """Returns how many transitions are pending for a known sink."""
-        return len(self._pending(sink))
+        return len(self._views.pending(sink))
 
     def incidents(self, sink: str) -> Mapping[str, Sequence[TransitionStatus]]:
         """Returns the transitions of each incident that is firing or has a pending transition, for a known sink.
@@ -200,11 +214,10 @@ class Ledger:
         Discarded transitions are left out.
         """
         status = self._sinks[sink].status
-        active = dict.fromkeys(
-            record.incident
-            for key, record in self._records.items()
-            if key in self._views.firing or status[record.number] is DeliveryStatus.PENDING
-        )
+        incident_of = {
+            record.number: record.incident
+            for record in (*self._pending(sink), *(self._records[key] for key in self._views.firing))
+        }
         return {
             incident: [
                 TransitionStatus(
@@ -215,7 +228,7 @@ class Ledger:
                 for record in self._of_incident(incident)
                 if status[record.number] is not DeliveryStatus.DISCARDED
             ]
-            for incident in active
+            for incident in dict.fromkeys(incident_of[number] for number in sorted(incident_of))
         }
 
     def earlier(self, sink: str) -> Mapping[str, Sequence[Alert]]:
@@ -257,8 +270,7 @@ class Ledger:
         return tuple(record.alert for record in self._records.values())
 
     def _pending(self, sink: str) -> Sequence[AlertRecord]:
-        status = self._sinks[sink].status
-        return [record for record in self._records.values() if status[record.number] is DeliveryStatus.PENDING]
+        return [self._records[key] for key in self._views.pending(sink)]
 
     def _of_incident(self, incident: str) -> Sequence[AlertRecord]:
         return [self._records[key] for key in self._views.incidents[incident]]
@@ -286,11 +298,13 @@ class Ledger:
         self._store.note(sink, changed, notified)
         stored.status.update(changed)
         stored.notified.update(notified)
+        if changed:
+            self._views.forget_pending(sink)
 
     def _numbered(self, alerts: Sequence[Alert], at_ms: Millis) -> Sequence[AlertRecord]:
         """Returns the records of new alerts, with numbers and incidents; they are neither stored nor applied yet."""
         keys = self._open_keys() if alerts else set()
-        newest = max((record.number for record in self._records.values()), default=0)
+        newest = next((record.number for record in reversed(self._records.values())), 0)
         records = []
         for number, alert in enumerate(alerts, start=newest + 1):
             incident = self._grouper.assign(alert, at_ms=at_ms, keys_in_use=keys)
@@ -352,7 +366,7 @@ class Ledger:
         for key in keys:
             del self._records[key]
         self._unstored_texts -= keys
-        self._views = _Views(self._records)
+        self._views = _Views(self._records, self._sinks)
         for stored in self._sinks.values():
             for number in numbers:
                 del stored.status[number]

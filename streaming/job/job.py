@@ -184,7 +184,7 @@ def started(
     """Starts the gatherer and opens everything but Spark; `stack` closes it again."""
     stack.callback(database.close)
     running = Running(start_up.effective)
-    monitoring = stack.enter_context(Monitoring(running, checkpoint))
+    monitoring = stack.enter_context(Monitoring(running, checkpoint, dependencies, stop))
     store = StatusStore(running.names, waiting=start_up.waiting)
     audits, acknowledgements = AuditResults(database), AcknowledgementStore(database)
     silences = ActiveSilences(stored=SilenceStore(database), in_services=ServiceSilenceStore(database), running=running)

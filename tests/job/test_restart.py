@@ -58,7 +58,7 @@ def test_missing_leader_is_notified_once_although_spark_is_not_up_yet(
     assert health["status"] == "starting"
     assert (page["status"], page["health"]) == (None, "critical")
     lines = [one for one in job.alerts()[since:] if one.rule == "no-leader"]
-    # Once, whatever more the step concludes later: after a minute that is a transition too, which nobody is notified of.
+    # On a busy machine the step comes a minute later: that it concludes more is a transition, but no notification.
     assert [*dict.fromkeys((one.state, one.started_at) for one in lines)] == [
         ("firing", firing.started_at),
         ("resolved", firing.started_at),

@@ -147,7 +147,7 @@ def blind_sent(webhook: HttpDouble) -> list[tuple[str, str, str]]:
     return [
         (path, body["alerts"][0]["cluster"], body["reason"])
         for path, body in bodies
-        if body["alerts"][0]["rule"] == "monitor-blind"
+        if body["alerts"][0]["rule"] == "monitor-blind" and body["reason"] != "changed"
     ]
 
 

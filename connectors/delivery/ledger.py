@@ -47,14 +47,22 @@ class _Views:
     def pending(self, sink: str) -> Sequence[AlertKey]:
         """Returns the transitions that are pending for a sink, oldest first."""
         if sink not in self._pending:
-            status = self._sinks[sink].status
-            waits = (key for key, record in self._records.items() if status[record.number] is DeliveryStatus.PENDING)
-            self._pending[sink] = [*waits]
+            self._pending[sink] = self._pending_of(sink, self._records.items())
         return self._pending[sink]
 
     def forget_pending(self, sink: str) -> None:
-        """The status of a transition for this sink has changed."""
+        """A transition may have become pending for this sink."""
         self._pending.pop(sink, None)
+
+    def settle(self, sink: str) -> None:
+        """Transitions are no longer pending for this sink: only those that were are looked at."""
+        before = self._pending.get(sink)
+        if before is not None:
+            self._pending[sink] = self._pending_of(sink, ((key, self._records[key]) for key in before))
+
+    def _pending_of(self, sink: str, records: Iterable[tuple[AlertKey, AlertRecord]]) -> Sequence[AlertKey]:
+        status = self._sinks[sink].status
+        return [key for key, record in records if status[record.number] is DeliveryStatus.PENDING]
 
     @cached_property
     def newest(self) -> Mapping[str, Mapping[tuple[str, str], AlertKey]]:
@@ -298,8 +306,7 @@ class Ledger:
         self._store.note(sink, changed, notified)
         stored.status.update(changed)
         stored.notified.update(notified)
-        if changed:
-            self._views.forget_pending(sink)
+        self._views.settle(sink)
 
     def _numbered(self, alerts: Sequence[Alert], at_ms: Millis) -> Sequence[AlertRecord]:
         """Returns the records of new alerts, with numbers and incidents; they are neither stored nor applied yet."""

@@ -47,7 +47,7 @@ def fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageFixture]:
     with PageFixture(tmp_path_factory.mktemp("page"), ["calm", "prod", EVIL], changeable=True) as fixture:
         fixture[EVIL].topic(EVIL, {0: (101, 102)})
         fixture.pass_s(15)
-        fixture[EVIL].stop(101)
+        fixture[EVIL].kill(101)
         fixture[EVIL].change(EVIL, 0, (102,), recovering=True)
         fixture.pass_s(75)
         yield fixture
@@ -100,7 +100,7 @@ def test_page_of_a_cluster_follows_it_without_a_reload(fixture: PageFixture, bro
     assert "No alert is firing" in browser.text()
 
     for node in (2, 3):
-        fixture["prod"].stop(node)
+        fixture["prod"].kill(node)
     fixture.pass_s(20)
     eventually(lambda: browser.title.startswith("critical: prod"), within_s=WITHIN_S)
     assert "no metadata change is possible" in browser.text()

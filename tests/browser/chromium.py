@@ -6,14 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
-from selenium.webdriver.common.by import By
 
 from deploy.lab.addresses import Ports
-from tests.eventually import eventually
 
 ARGUMENTS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars"),
@@ -47,14 +44,6 @@ class Browser:
         """Returns the result of a JavaScript function body."""
         return self._driver.execute_script(script, *arguments)
 
-    def follow(self, selector: str) -> None:
-        """Clicks a link and waits for its page."""
-        link = self._driver.find_element(By.CSS_SELECTOR, selector)
-        target = link.get_attribute("href")
-        link.click()
-        script = "return [location.href, document.readyState]"
-        eventually(lambda: self.run(script) == [target, "complete"], within_s=60)
-
     def text(self, selector: str = "main") -> str:
         """Returns the visible text."""
         text: str = self.run("return document.querySelector(arguments[0]).innerText", selector)
@@ -71,10 +60,6 @@ class Browser:
     def console_messages(self) -> list[str]:
         """Returns the console messages since the page was opened: script errors and violations of the policy."""
         return [str(entry["message"]) for entry in self._log("browser")]
-
-    def hosts(self) -> set[str]:
-        """Returns every requested host since the page was opened."""
-        return {urlsplit(url).netloc for url in self.requests()}
 
     def requests(self) -> list[str]:
         """Returns every requested address since the page was opened."""

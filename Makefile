@@ -15,7 +15,7 @@ COMMA := ,
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-live compiled-tests downloads test-long test-pyspark check types lint bench evaluate simulate hostile chaos screenshots goldens schemas kafka kafka-tests parity mutate lock helm api-server otelcol wheel image-files image spark-archive sbom docs clean
+.PHONY: help setup demo test test-live compiled-tests downloads test-long test-pyspark check types lint bench evaluate simulate hostile chaos screenshots goldens schemas kafka kafka-tests parity mutate lock helm api-server otelcol wheel image-files image spark-archive sbom release docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -103,7 +103,7 @@ screenshots: $(READY) ## update the pictures of the web page and of Slack (needs
 	@$(BIN)/python -m tests.browser
 
 goldens: $(READY) ## update goldens and generated documentation; review every diff
-	@KRAFTWATCH_REWRITE_GOLDENS=1 $(BIN)/pytest --quiet tests/unit/rules tests/scripts tests/unit/streaming/metrics tests/unit/streaming/status tests/unit/streaming/query tests/unit/streaming/replay/test_log_scenarios.py
+	@KRAFTWATCH_REWRITE_GOLDENS=1 $(BIN)/pytest --quiet tests/unit/rules tests/scripts tests/unit/streaming/metrics tests/unit/streaming/status tests/unit/streaming/query tests/unit/streaming/replay/test_log_scenarios.py tests/unit/streaming/config/test_refused.py
 	@$(BIN)/python -m tests.generated_files
 
 schemas: $(READY) ## update the record schemas from the jars of every Kafka version (45 MB each, downloaded once)
@@ -155,11 +155,21 @@ otelcol: $(READY) ## build the pinned OpenTelemetry collector in .venv, for the 
 	@go run go.opentelemetry.io/collector/cmd/builder@v0.165.0 --config tests/unit/deploy/recipes/otelcol.yaml
 	@mv build/otelcol/otelcol $(BIN)/otelcol
 
-wheel: $(READY) ## build the wheel in dist; an installation needs it and deploy/requirements.txt
-	@$(BIN)/hatchling build -t wheel
+# What builds a wheel, without the other packages of .venv (1.7 GB): a few packages of the same lock.
+BUILD := .venv-build/bin
+BUILDS := hatchling|packaging|pathspec|pluggy|trove-classifiers
+$(BUILD)/hatchling: requirements.lock
+	@test -x $(BUILD)/python || $(PYTHON) -m venv .venv-build
+	@awk '/^($(BUILDS))==/{keep=1; print; next} /^[a-z]/{keep=0} keep' requirements.lock >.venv-build/requirements.lock
+	@$(BUILD)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r .venv-build/requirements.lock
+	@touch $@
+
+wheel: $(BUILD)/hatchling ## build the wheel in dist, without .venv; an installation needs it and deploy/requirements.txt
+	@rm -f dist/kraftwatch-*.whl
+	@$(BUILD)/hatchling build -t wheel
 
 BASE ?= docker.io/library/debian:bookworm-slim
-image-files: wheel ## what the Dockerfile copies, in dist: the wheel and the jars of S3A
+image-files: wheel $(READY) ## what the Dockerfile copies, in dist: the wheel and the jars of S3A
 	@$(BIN)/python -m deploy.lab.spark_jars s3a dist/s3a >/dev/null
 
 image: image-files ## build the image as an OCI layout in dist/image by buildah: without Docker (BASE=, IMAGE_OPTIONS= of buildah)
@@ -169,11 +179,11 @@ image: image-files ## build the image as an OCI layout in dist/image by buildah:
 	@buildah push kraftwatch:0.1.0 oci:dist/image:0.1.0
 
 ARCHIVE ?= dist/kraftwatch-spark.tar.gz
-spark-archive: $(READY) ## build what YARN's or Kubernetes' nodes need: Python packages and kraftwatch
+spark-archive: wheel $(READY) ## build what YARN's or Kubernetes' nodes need: Python packages and kraftwatch
 	@rm -rf build/spark && mkdir -p build/spark $(dir $(ARCHIVE))
 	@$(BIN)/uv venv --quiet --relocatable --python $(BIN)/python build/spark/python
 	@$(BIN)/uv pip install --quiet --python build/spark/python --require-hashes -r deploy/requirements.txt
-	@$(BIN)/hatchling build -t wheel -d build/spark
+	@cp dist/kraftwatch-*.whl build/spark
 	@$(BIN)/uv pip install --quiet --python build/spark/python --no-deps build/spark/*.whl
 	@build/spark/python/bin/python $(COMPILE) --invalidation-mode unchecked-hash build/spark/python/lib
 	@tar --exclude='*/pyspark/jars' -C build/spark/python -czf $(ARCHIVE) .
@@ -183,8 +193,16 @@ sbom: $(READY) ## write the SBOMs of the runtime and the development packages (C
 	@$(CYCLONEDX) deploy/requirements.txt --output-file $(SBOM)/kraftwatch.cdx.json
 	@$(CYCLONEDX) requirements.lock --output-file $(SBOM)/kraftwatch-dev.cdx.json
 
+CHART := $(shell awk '/^version:/{print $$2}' deploy/helm/kraftwatch/Chart.yaml)
+FIXED := --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner
+release: image-files sbom ## what a release has, in dist: wheel, requirements, SBOMs, jars of the image, chart, and SHA256SUMS of all
+	@cp deploy/requirements.txt deploy/requirements-base.txt deploy/Dockerfile dist
+	@tar $(FIXED) -C deploy/helm -cf - kraftwatch | gzip -n >dist/kraftwatch-chart-$(CHART).tgz
+	@cd dist && sha256sum kraftwatch-*.whl requirements*.txt *.cdx.json Dockerfile kraftwatch-chart-$(CHART).tgz s3a/*.jar >SHA256SUMS
+	@cat dist/SHA256SUMS
+
 docs: $(READY) ## build the documentation as a static site in site
 	@$(BIN)/python -m tests.docs_site site
 
 clean: ## delete .venv, caches and build output
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist site mutants
+	rm -rf .venv .venv-build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist site mutants

@@ -70,6 +70,10 @@ class UnavailableStoreError(StoreError):
     """The server of the database does not answer now; a later attempt may succeed."""
 
 
+class UnwritableStoreError(UnavailableStoreError):
+    """A database of this machine cannot be written now: its disk is full, or fails; a later attempt may succeed."""
+
+
 class OtherTablesError(StoreError, UsageError):
     """The tables of a database are of a newer version of kraftwatch: only a person can decide which one to start."""
 
@@ -80,6 +84,10 @@ class LeaseLostError(StoreError):
 
 class JournalError(StoreError):
     """The journal cannot be read or written; the message names the file and the fix."""
+
+
+class UnwritableJournalError(JournalError):
+    """The journal cannot be written now: its disk is full, or fails; a later attempt may succeed."""
 
 
 class OtherJournalError(JournalError, UsageError):

@@ -27,7 +27,6 @@ from rules.analysis.freshness import (
     poll_problem,
 )
 from rules.analysis.now import over
-from rules.analysis.start_conditions import start_conditions
 from rules.finding import (
     DeclaredRule,
     Evaluation,
@@ -48,6 +47,7 @@ from rules.model.job_state import JobState
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import after_election, with_legend, with_reasons_not_to_start
+from rules.remedies.start_conditions import start_conditions
 
 BLIND = "monitor-blind"
 """The rule about the monitor itself: a rule that fails is reported under this id."""
@@ -71,6 +71,8 @@ _FORMER_AGES = {
     "answer_age": "answer",
 }
 """The thresholds that rules had for themselves, and which age each is now."""
+_FORMER_HOLDS = {"monitor-blind.controller_hold": "controller-not-observed.hold"}
+"""The hold of what has a rule of its own now."""
 
 
 class ThresholdError(ValueError):
@@ -94,6 +96,8 @@ JOB_RULES: Mapping[str, JobRule] = {
 """Every rule about the job itself by its id."""
 ALL_RULES: Mapping[str, DeclaredRule] = dict(sorted({**RULES, **JOB_RULES}.items()))
 """Both, in the order of the ids."""
+OBSERVATION_RULES = frozenset(rule.id for rule in RULES.values() if rule.about_observation)
+"""The rules whose findings say what is not observed."""
 
 
 def thresholds_for(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
@@ -110,6 +114,8 @@ def thresholds_for(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
         if rule not in values:
             raise ThresholdError(f"unknown rule '{rule}' in '{key}': {_nearest(rule, values)}")
         if name not in values[rule]:
+            if key in _FORMER_HOLDS:
+                raise ThresholdError(f"rule '{rule}' has no '{name}': set '{_FORMER_HOLDS[key]}'")
             if name in _FORMER_AGES:
                 moved = f"{AGES_SECTION}.{_FORMER_AGES[name]}"
                 raise ThresholdError(f"rule '{rule}' has no '{name}' of its own: set '{moved}', for all rules")

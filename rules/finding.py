@@ -196,6 +196,8 @@ class DeclaredRule:
     """Rules whose finding is the root cause of this rule's findings: while one is active, this result is unknown."""
     grouped_with: tuple[str, ...] = ()
     """Rules whose finding often has the same cause: both fire, and one notification reports both as one incident."""
+    about_observation: bool = False
+    """Whether a finding says what kraftwatch does not observe: the health is then unknown, and not worse by it."""
     outlives_cause: bool = False
     """Whether a finding that is left when the last alert of `inhibited_by` resolves belongs to the same incident.
 

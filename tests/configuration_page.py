@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from connectors.settings.sections import LoginSection
+from connectors.settings.sections import HttpSection, LoginSection
 from connectors.sinks.sink_config import PeopleSection, RuleFilter, SinkSection
 from connectors.sinks.sink_entry import SINK_SECTIONS
 from streaming.config import Config
@@ -37,7 +37,7 @@ def sections() -> dict[str, tuple[type[BaseModel], type[BaseModel] | None]]:
         "watch": (WatchSection, None),
         "maintenance": (MaintenanceSection, None),
         "heartbeat": (HeartbeatSection, None),
-        "otlp": (OtlpSection, None),
+        "otlp": (OtlpSection, HttpSection),
         "relay": (RelaySection, LoginSection),
         "pipeline": (PipelineSection, None),
         "rules": (RuleSection, None),
@@ -63,8 +63,9 @@ def kinds() -> str:
 
 
 def model_table(model: type[BaseModel], excluded: type[BaseModel] | None) -> str:
-    """Returns the table of a model's keys, without the keys of the excluded model."""
-    known = set(excluded.model_fields) if excluded else set()
+    """Returns the table of a model's keys, without those that mean the same in the excluded model."""
+    elsewhere = {name: field.description for name, field in excluded.model_fields.items()} if excluded else {}
+    known = {name for name, field in model.model_fields.items() if elsewhere.get(name, "") == field.description}
     if excluded is PeopleSection and issubclass(model, LoginSection):
         known |= set(LoginSection.model_fields)
     rows = [

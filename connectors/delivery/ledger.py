@@ -36,7 +36,8 @@ _KEEP_MS = 30 * 86_400_000
 class Ledger:
     """Opened by one process at a time: the job that delivers.
 
-    Each method that reads or writes the database raises StoreError if it cannot; then the content is as it was.
+    Each method that reads or writes the database raises StoreError if it cannot; then the content is as it was. A disk
+    that is full, or fails, is no error: what it does not take is written later (`AlertStore`).
     """
 
     def __init__(self, database: Database, lease: Lease | None = None, *, keep_entries: int = 10_000) -> None:
@@ -243,6 +244,7 @@ class Ledger:
         self._unstored_texts[record.number] = record
 
     def _store_texts(self) -> None:
+        self._store.write_rest()
         if self._unstored_texts and time.monotonic() >= self._texts_due_at:
             self._store.rewrite([*self._unstored_texts.values()])
             self._unstored_texts = {}

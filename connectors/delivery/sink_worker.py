@@ -15,7 +15,7 @@ from connectors.delivery.retries import RetrySchedule, SetAside
 from connectors.process.json_log import alert_fields
 from connectors.settings.secret import redact
 from connectors.sinks.sink import Delivered, DeliveryMode, Outcome, Rejected, Retry, Sink
-from rules.alert import Alert, AlertKey
+from rules.alert import Alert, AlertKey, AlertState
 from rules.evaluate import ALL_RULES
 from rules.job.sink_failing import subject_of
 from rules.model.identifiers import Millis
@@ -285,7 +285,8 @@ class SinkWorker:
 
     def _discard_unrouted(self) -> None:
         """Discards what does not match the route, and alerts about the failure of this sink itself."""
-        if all(map(self._takes, self._ledger.pending(self.name))):
+        # The beginning of one that ended may have been discarded: by another route than now.
+        if all(self._takes(one) and one.state is AlertState.FIRING for one in self._ledger.pending(self.name)):
             return
         unrouted = [
             alert.key

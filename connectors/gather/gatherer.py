@@ -28,6 +28,7 @@ from connectors.gather.gatherer_stats import LoopHeartbeat, current_stats, write
 from connectors.gather.log_follower import START
 from connectors.gather.node_directory import KnownEndpoints, endpoints_json, stored_endpoints
 from connectors.gather.publisher import Publisher
+from connectors.gather.unwritten_rows import UnwrittenRows
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.request_pacing import RateLimiter
@@ -48,8 +49,8 @@ _CONNECTED_S: Final = 30.0
 def main(stdin: BinaryIO, stdout: TextIO) -> int:
     """Runs the gatherer until `stdin`, which holds the lines of `gatherer_input`, closes.
 
-    Writes one line to `stdout`, `ready` or the error, and returns the exit code: 0; 2 for invalid settings; 3 if the
-    journal cannot be locked or written.
+    Writes one line to `stdout`, `ready` or the error, and later those of `unwritten_rows`. Returns the exit code: 0; 2
+    for invalid settings; 3 if the journal cannot be locked or written.
     """
     try:
         settings = settings_from_line(stdin.readline())
@@ -58,7 +59,7 @@ def main(stdin: BinaryIO, stdout: TextIO) -> int:
         limit = {} if settings.keep_bytes is None else {"keep_bytes": settings.keep_bytes}
         with JournalWriter(Path(settings.journal), lock_timeout_s=settings.lock_timeout_s, **limit) as journal:
             journal.keep_progress_of([cluster.name for cluster in settings.clusters])
-            gatherer = Gatherer(settings, journal)
+            gatherer = Gatherer(settings, journal, stdout)
             print(READY, file=stdout, flush=True)
             gatherer.run(stdin)
     except JournalError as problem:
@@ -73,13 +74,17 @@ def main(stdin: BinaryIO, stdout: TextIO) -> int:
 class Gatherer:
     """The gatherers of all clusters on one event loop."""
 
-    def __init__(self, settings: GathererSettings, journal: JournalWriter) -> None:
+    def __init__(self, settings: GathererSettings, journal: JournalWriter, stdout: TextIO) -> None:
         """Opens no connection yet."""
         self._settings = settings
         self._journal = journal
         self._loop = EventLoop()
         self._publisher = Publisher(
-            journal, self._loop, on_failure=self._loop.stop, before_publish=self._note_endpoints
+            journal,
+            self._loop,
+            on_failure=self._loop.stop,
+            before_publish=self._note_endpoints,
+            on_full_disk=UnwrittenRows(journal, stdout).write,
         )
         self._noted: dict[str, KnownEndpoints] = {}
         self._rate_limiters = {cluster.name: RateLimiter() for cluster in settings.clusters}

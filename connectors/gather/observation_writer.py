@@ -115,6 +115,8 @@ class ObservationWriter:
         self._steady = steady
         self._written_at_ms: int | None = None
         self._polled: Poll | None = None
+        self._shown_since_poll = False
+        """Whether a row since the newest poll was not quiet: a condition may begin with the next poll."""
         self._observed: dict[tuple[str, str], tuple[int | None, object]] = {}
         """When each thing was observed since the newest gap, and what it was: repeating it is quiet."""
         self._last: dict[tuple[str, str], _Shape] = {}
@@ -145,7 +147,7 @@ class ObservationWriter:
                 high_watermark=records.high_watermark,
                 urgency=_urgency(urgent=batches.has_records, quiet=quiet),
             )
-            self._publisher.add(row)
+            self._add(row)
             base_offset = last_offset + 1
 
     def write_snapshot_pieces(self, snapshot: SnapshotId, first: int, batches: RedactedBatches) -> None:
@@ -162,7 +164,7 @@ class ObservationWriter:
                 leader_epoch=snapshot.epoch,
                 urgency=Urgency.URGENT,
             )
-            self._publisher.add(row)
+            self._add(row)
 
     def write_poll(self, event: Poll) -> None:
         """Writes the response to a DescribeQuorum. A changed leader, epoch or member is urgent; offsets are not."""
@@ -174,7 +176,8 @@ class ObservationWriter:
         event = replace(event, clock_ahead_ms=self._clock.ahead_ms())
         before, self._polled = self._polled, event
         repeated = self._is_repeated(ObservationSource.QUORUM) and not failed
-        quiet = repeated and before is not None and _all_advance(before, event)
+        quiet = repeated and before is not None and not self._shown_since_poll and _all_advance(before, event)
+        self._shown_since_poll = False
         self._write(ObservationKind.QUORUM, to_json(event), urgent=changed, quiet=quiet)
 
     def write_probe(self, event: Probe) -> None:
@@ -259,11 +262,16 @@ class ObservationWriter:
 
     def _write(self, kind: ObservationKind, payload: bytes, *, urgent: bool, quiet: bool = False) -> None:
         urgency = _urgency(urgent=urgent, quiet=quiet)
-        self._publisher.add(
+        self._add(
             Observation(
                 cluster=self._cluster, kind=kind, observed_at_ms=self._now_ms(), payload=payload, urgency=urgency
             )
         )
+
+    def _add(self, row: Observation) -> None:
+        if row.kind is not ObservationKind.QUORUM and row.urgency is not Urgency.QUIET:
+            self._shown_since_poll = True
+        self._publisher.add(row)
 
 
 def _urgency(*, urgent: bool, quiet: bool) -> Urgency:

@@ -7,17 +7,21 @@ some clusters are published together, because a batch costs the same for one clu
 another second, because a change waits while a batch is evaluated.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, Protocol
 
-from connectors.errors import JournalError
+from connectors.errors import JournalError, UnwritableJournalError
 from connectors.kafka.event_loop import EventLoop
 from connectors.observations.observation import Observation, Urgency
 
+_LOG = logging.getLogger(__name__)
 _MOST_BYTES: Final = 4 * 1024 * 1024
 """So much payload is published at once: until then, the rows are in the memory of the process."""
+_MOST_UNWRITTEN: Final = 64 * 1024 * 1024
+"""So much payload waits for a disk that is full; then the gatherer ends, and a new one reads the logs again."""
 _EVERY_S: Final = 9
 """After so many periodic publications the quiet rows of a cluster are published: they are ten seconds old at most."""
 _TOGETHER: Final = 30
@@ -39,7 +43,8 @@ class Appender(Protocol):
 class Publisher:
     """The rows of all clusters, in the order of observation.
 
-    If the journal cannot be written, the gatherer ends; `failure` is then the error.
+    While the disk of the journal is full, or fails, rows wait in memory, and are published once it takes them. If the
+    journal cannot be written for another reason, the gatherer ends; `failure` is then the error.
     """
 
     def __init__(
@@ -49,12 +54,17 @@ class Publisher:
         *,
         on_failure: Callable[[], None],
         before_publish: Callable[[], None] = lambda: None,
+        on_full_disk: Callable[[], None] = lambda: None,
     ) -> None:
-        """`before_publish` is called before each publication, `on_failure` once, if the journal cannot be written."""
+        """Publishes nothing yet.
+
+        `before_publish` is called before each publication, `on_full_disk` after one that a full disk did not take,
+        `on_failure` once, if the journal cannot be written for another reason.
+        """
         self._journal = journal
         self._loop = loop
         self._on_failure = on_failure
-        self._before_publish = before_publish
+        self._before_publish, self._on_full_disk = before_publish, on_full_disk
         self._publish_scheduled = False
         self._all_published = True
         """Whether there are no appended rows."""
@@ -69,6 +79,8 @@ class Publisher:
         self._waiting_bytes = self._appended_bytes = 0
         """Payload of the rows that wait, and of those that are appended and not published."""
         self.failure: JournalError | None = None
+        self._unwritable = False
+        """The disk did not take the newest publication: the next one is a periodic one."""
         self.rows = 0
         """Rows added since the start."""
         self.publications = 0
@@ -139,7 +151,7 @@ class Publisher:
                 self._attempt(partial(self._journal.append, rows))
 
     def _publish_soon(self) -> None:
-        if not self._publish_scheduled:
+        if not self._publish_scheduled and not self._unwritable:
             # Scheduled behind the other callbacks of this loop iteration, so that several rows need one sync.
             self._publish_scheduled = True
             self._loop.call_soon(self._publish_appended)
@@ -159,10 +171,22 @@ class Publisher:
     def _publish_appended(self) -> None:
         self._publish_scheduled = False
         if not self._all_published and self.failure is None:
-            self._all_published, self._appended_bytes = True, 0
             self.publications += 1
             self._before_publish()
-            self._attempt(self._journal.publish)
+            self._attempt(self._publish_or_keep)
+
+    def _publish_or_keep(self) -> None:
+        try:
+            self._journal.publish()
+        except UnwritableJournalError as problem:
+            if self._appended_bytes > _MOST_UNWRITTEN:
+                raise
+            if not self._unwritable:
+                _LOG.warning("%s; what is observed waits in memory", problem)
+            self._unwritable = True
+            self._on_full_disk()
+        else:
+            self._all_published, self._appended_bytes, self._unwritable = True, 0, False
 
     def _attempt(self, step: Callable[[], object]) -> None:
         try:

@@ -44,6 +44,8 @@ _TAG_OF_PAGE = re.compile(r"<(!doctype html|html|head|body|title|meta|script)\b"
 _FAILED = frozenset({"error", "fail", "failed", "failure"})
 _FAILURE_PASSED_ON = re.compile(r"\bmessage delivery failed\b|\breturned HTTP error [45]\d\d\b", re.IGNORECASE)
 """What the webhooks of Microsoft Teams answer with status 200, and relays pass on."""
+_TUNNEL = re.compile(r"Tunnel connection failed: (\d{3})")
+"""What urllib3 says of an answer of a proxy."""
 _MIN_SECRET_CHARACTERS = 8
 """A shorter part of a URL is an ordinary word, not a secret."""
 
@@ -98,11 +100,19 @@ def error_text(error: Exception) -> str:
                 return "the connection was closed before the response"
             case HTTPException() | DecodeError():
                 return "the connection was closed before the whole response, or the response is not HTTP"
-            case OSError(strerror=str(why)) if why:
-                return why.lower()
+            case OSError() if (why := _reason(each)) is not None:
+                return why
             case _:
                 pass
     return f"unreachable: {type(causes[-1]).__name__}"
+
+
+def _reason(error: OSError) -> str | None:
+    """Returns what the system, or a proxy, says; None if neither does."""
+    if error.strerror:
+        return error.strerror.lower()
+    refused = _TUNNEL.match(str(error))
+    return None if refused is None else f"the proxy answers HTTP {refused[1]}: check the proxy and its login"
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

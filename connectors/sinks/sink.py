@@ -136,8 +136,8 @@ class Responses(Protocol):
         """Ends the acknowledgements of these alerts."""
         ...
 
-    def silence(self, alerts: Collection[AlertId], *, by: str) -> None:
-        """Silences those of the alerts that still fire for an hour."""
+    def silence(self, alerts: Collection[AlertId], *, by: str) -> Millis | None:
+        """Silences those of the alerts that still fire for an hour; returns when that ends, None if none fires."""
         ...
 
     def open_incidents(self, sink: str) -> Sequence[OpenIncident]:

@@ -24,8 +24,8 @@ from connectors.settings.sections import ValidUrl, placed_error, url_problem
 from connectors.sinks.http_request import HttpResponse, outcome_of_response, post
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Responses, Retry, SerialSink, Sink
 from connectors.sinks.sink_config import TIMEOUT_S, MessageLinks, PeopleSection, SinkServer, SinkState, url_server
-from connectors.sinks.slack_blocks import SlackDocument, slack_document
-from connectors.sinks.slack_buttons import SlackButtons
+from connectors.sinks.slack_blocks import SlackDocument, silenced_reply, slack_document
+from connectors.sinks.slack_buttons import Silenced, SlackButtons
 from connectors.sinks.webhook import host_of
 from connectors.store.store_place import StorePlace
 from rules.finding import Severity
@@ -172,7 +172,7 @@ class SlackSink(SlackFormat):
         self._buttons: SlackButtons | None = None
         if self._app_token is not None:
             self._app_token.read()
-            self._buttons = SlackButtons(self.options.name, self._socket_url, section.ca_file)
+            self._buttons = SlackButtons(self.options.name, self._socket_url, self._say_silenced, section.ca_file)
 
     def follow(self, responses: Responses | None) -> None:
         """As `FollowedSink.follow`: Slack says which buttons people press."""
@@ -185,6 +185,11 @@ class SlackSink(SlackFormat):
         api = SlackApi(section=self._section, token=self._app_token.read(), until=time.monotonic() + TIMEOUT_S)
         url: str = api.call("apps.connections.open", {}, accepted=self._has_socket_url)["url"]
         return url
+
+    def _say_silenced(self, channel: str, ts: str, done: Silenced) -> None:
+        """Replies to a message that a person has silenced its alerts. Raises KraftwatchError."""
+        api = SlackApi(section=self._section, token=self._token.read(), until=time.monotonic() + TIMEOUT_S)
+        api.post({"channel": channel, "thread_ts": ts, **silenced_reply(done)})
 
     def _has_socket_url(self, answer: _Json, sent: _Json) -> bool:
         match answer:

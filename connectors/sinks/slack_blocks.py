@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from connectors.sinks.notification_text import delay_text
 from connectors.sinks.sink_config import MessageLinks
-from connectors.sinks.slack_buttons import buttons
+from connectors.sinks.slack_buttons import Silenced, buttons
 from rules.alert import Alert, AlertState
 from rules.evidence_text import evidence_lines
 from rules.finding import Severity
@@ -107,6 +107,15 @@ def reply(notification: Notification) -> dict[str, Any]:
         text = f"{_EMOJI[notification.severity]} Still {notification.severity}: {summary}"
     else:
         text = "\n".join(_lines(notification.new_transitions, notification.root.cluster, room=_MAX_TEXT))
+    return {"text": text, **_NO_UNFURL}
+
+
+def silenced_reply(done: Silenced) -> dict[str, Any]:
+    """Returns the reply to a message whose alerts a person has silenced."""
+    if done.until_ms is None:
+        text = "Nothing is silenced: no alert of this message is firing any more."
+    else:
+        text = f":no_bell: Silenced by {escaped(done.by, _MAX_LINE)} until {_date(done.until_ms)}"
     return {"text": text, **_NO_UNFURL}
 
 

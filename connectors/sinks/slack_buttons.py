@@ -7,6 +7,7 @@ the SDK then opens the next one first (https://docs.slack.dev/apis/events-api/us
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -65,13 +66,32 @@ def _alert_ids(value: str) -> Iterator[AlertId]:
         yield fingerprint, Millis(int(started_at_ms))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silenced:
+    """What the button for a silence has done."""
+
+    by: str
+    until_ms: Millis | None
+    """None: no alert of the message fires any more."""
+
+
 class SlackButtons(Following):
     """Holds the connection while the job follows."""
 
-    def __init__(self, name: str, new_url: Callable[[], str], ca_file: Path | None) -> None:
-        """`name` of the sink; `new_url` asks Slack for a WebSocket; it raises KraftwatchError."""
+    def __init__(
+        self, name: str, new_url: Callable[[], str], reply: Callable[[str, str, "Silenced"], None], ca_file: Path | None
+    ) -> None:
+        """Connects to nothing yet.
+
+        Args:
+            name: of the sink.
+            new_url: asks Slack for a WebSocket; it raises KraftwatchError.
+            reply: says in the thread of a message, given its channel and id, who has silenced its alerts; it raises
+                KraftwatchError.
+            ca_file: the authority of Slack's certificate; None: those of this machine.
+        """
         super().__init__(name)
-        self._new_url, self._ca_file = new_url, ca_file
+        self._new_url, self._reply, self._ca_file = new_url, reply, ca_file
 
     def _run(self, ended: threading.Event) -> None:
         failures = 0
@@ -113,15 +133,28 @@ class SlackButtons(Following):
         if responses is None:
             return
         try:
-            if request.type == "interactive":
-                _apply(request.payload, responses)
+            done = _apply(request.payload, responses) if request.type == "interactive" else None
         except (ValueError, LookupError, TypeError, AttributeError):
+            done = None
             _LOG.warning("%s: Slack reports a button that no message of this version has", self._name)
         except KraftwatchError as problem:
             # Without an answer Slack shows the person that it failed.
             _LOG.warning("%s: a button of Slack has no effect: %s", self._name, problem)
             return
         client.send_socket_mode_response(SocketModeResponse(envelope_id=request.envelope_id))
+        if done is not None:
+            self._say(request.payload, done)
+
+    def _say(self, payload: Mapping[str, Any], done: Silenced) -> None:
+        """Replies to the message whose button was pressed: no notification shows a silence."""
+        match payload.get("container"):
+            case {"channel_id": str(channel), "message_ts": str(ts)}:
+                try:
+                    self._reply(channel, ts, done)
+                except KraftwatchError as problem:
+                    _LOG.warning("%s: Slack does not show that an alert was silenced: %s", self._name, problem)
+            case _:
+                pass
 
 
 def _socket_client(new_url: Callable[[], str], ca_file: Path | None) -> "SocketModeClient":
@@ -138,7 +171,8 @@ def _socket_client(new_url: Callable[[], str], ca_file: Path | None) -> "SocketM
     return Client(app_token="", web_client=web_client, logger=_SDK_LOG, auto_reconnect_enabled=False, concurrency=1)
 
 
-def _apply(payload: Mapping[str, Any], responses: Responses) -> None:
+def _apply(payload: Mapping[str, Any], responses: Responses) -> Silenced | None:
+    """Puts what a person pressed into effect; returns a silence, which no notification shows."""
     user = payload["user"]
     by = shortened(visible(str(user.get("name") or user.get("username") or user["id"])), _MAX_NAME)
     for action in payload["actions"]:
@@ -148,6 +182,7 @@ def _apply(payload: Mapping[str, Any], responses: Responses) -> None:
             case "end-acknowledgement":
                 responses.end_acknowledgement([*_alert_ids(action["value"])])
             case "silence":
-                responses.silence([*_alert_ids(action["value"])], by=by)
+                return Silenced(by=by, until_ms=responses.silence([*_alert_ids(action["value"])], by=by))
             case _:
                 pass
+    return None

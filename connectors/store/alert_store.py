@@ -1,12 +1,15 @@
 """AlertStore: alerts, their delivery to each sink, and the incidents that sinks were notified of, in the database."""
 
+import logging
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from sqlalchemy import Connection, Executable, bindparam, delete, insert, select, update
 
+from connectors.errors import UnwritableStoreError
 from connectors.store.alert_codec import ALERT
 from connectors.store.database import Database
 from connectors.store.lease import Lease
@@ -16,6 +19,10 @@ from rules.alert import Alert, AlertId
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notified
+
+_LOG = logging.getLogger(__name__)
+_RETRY_S: Final = 2.0
+"""How often what could not be written is written again."""
 
 
 class DeliveryStatus(StrEnum):
@@ -59,6 +66,9 @@ _Step: TypeAlias = tuple[Executable, Sequence[Mapping[str, Any]]]
 class AlertStore:
     """Written by one process: the job that delivers. A method that writes is one transaction.
 
+    While the file cannot be written, because its disk is full for example, what is to be written is kept in memory, in
+    its order, and written as soon as that is possible: no sink waits for it.
+
     Each method raises StoreError, and changes nothing, if the database cannot be read or written, or is damaged.
     With a lease, a method that writes raises LeaseLostError, and changes nothing, once another job has it.
     """
@@ -66,6 +76,8 @@ class AlertStore:
     def __init__(self, database: Database, lease: Lease | None = None) -> None:
         self._database = database
         self._lease = lease
+        self._unwritten: list[_Step] = []
+        self._retry_at = 0.0
 
     def alerts(self) -> Iterator[AlertRecord]:
         """Yields every transition, oldest first."""
@@ -76,6 +88,7 @@ class AlertStore:
 
     def content(self) -> tuple[Sequence[AlertRecord], Mapping[str, SinkRecord]]:
         """Returns every transition, oldest first, and what is stored of each known sink, by name."""
+        self.write_rest()
         if not self._database.exists:
             return (), {}
         # One transaction: another job may drop alerts meanwhile.
@@ -147,14 +160,39 @@ class AlertStore:
             (delete(NOTIFIED).where(NOTIFIED.c.sink == bindparam("of_sink")), absent),
         )
 
+    def write_rest(self) -> None:
+        """Writes what could not be written until now, if there is any; for as long as it cannot be, in vain."""
+        if self._unwritten and time.monotonic() >= self._retry_at:
+            self._write_or_keep(self._unwritten)
+
     def _write(self, *steps: _Step) -> None:
         due = [(statement, parameters) for statement, parameters in steps if parameters]
-        if due:
-            with self._database.transaction() as connection:
-                if self._lease is not None:
-                    self._lease.fence(connection)
-                for statement, parameters in due:
-                    connection.execute(statement, parameters)
+        if not due:
+            return
+        if self._unwritten and time.monotonic() < self._retry_at:
+            self._unwritten += due
+        else:
+            self._write_or_keep([*self._unwritten, *due])
+
+    def _write_or_keep(self, steps: list[_Step]) -> None:
+        try:
+            self._execute(steps)
+        except UnwritableStoreError as problem:
+            if not self._unwritten:
+                _LOG.warning("%s; alerts are sent meanwhile, and recorded once it can be written", problem)
+            self._unwritten = steps
+            self._retry_at = time.monotonic() + _RETRY_S
+        else:
+            if self._unwritten:
+                _LOG.warning("%s can be written again: everything is recorded", self._database.place)
+            self._unwritten = []
+
+    def _execute(self, steps: Sequence[_Step]) -> None:
+        with self._database.transaction() as connection:
+            if self._lease is not None:
+                self._lease.fence(connection)
+            for statement, parameters in steps:
+                connection.execute(statement, parameters)
 
 
 _OF_ALERT = (ACKNOWLEDGEMENTS.c.fingerprint == bindparam("of_fingerprint")) & (

@@ -175,7 +175,7 @@ class SqliteDatabase(Database):
         reason = str(error.orig)
         if reason.startswith(_LACKS):
             return StoreError(f"{self.path} cannot be used: {LACKS_TABLES}")
-        return sqlite_file.unusable(self.path, reason)
+        return sqlite_file.failed(self.path, error.orig or error)
 
 
 def _begin(connection: Connection) -> None:

@@ -19,7 +19,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
-from connectors.errors import JournalError, OtherJournalError
+from connectors.errors import JournalError, OtherJournalError, UnwritableJournalError
 from connectors.observations.observation import Observation, ObservationKind, Urgency
 from connectors.store import sqlite_file
 from connectors.store.durable_file import sync_path
@@ -159,6 +159,7 @@ def errors(path: Path) -> Iterator[None]:
     """Turns the errors of SQLite, and of values that it returned, into one sentence.
 
     Raises:
+        UnwritableJournalError: the disk does not take what was written.
         JournalError: names the file and what to do.
     """
     try:
@@ -166,9 +167,10 @@ def errors(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in _CORRUPT:
             raise damaged(path, str(error)) from error
-        raise _unusable(path, str(error)) from error
+        kind = UnwritableJournalError if sqlite_file.is_unwritable(error) else JournalError
+        raise kind(_unusable(path, str(error))) from error
     except OSError as error:
-        raise _unusable(path, (error.strerror or "unusable").lower()) from error
+        raise JournalError(_unusable(path, (error.strerror or "unusable").lower())) from error
     except (ValueError, TypeError, LookupError) as error:
         # A damaged disk may change a value without a trace in the structure of the file.
         raise damaged(path, f"{error!r}") from error
@@ -182,8 +184,8 @@ def damaged(path: Path, reason: str) -> JournalError:
     )
 
 
-def _unusable(path: Path, reason: str) -> JournalError:
-    return JournalError(f"{path} cannot be used: {reason}; fix the cause and try again")
+def _unusable(path: Path, reason: str) -> str:
+    return f"{path} cannot be used: {reason}; fix the cause and try again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

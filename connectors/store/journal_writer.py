@@ -6,13 +6,13 @@ import secrets
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from connectors.errors import JournalError, JournalInUseError
+from connectors.errors import JournalError, JournalInUseError, UnwritableJournalError
 from connectors.observations.observation import Observation, ObservationKind, to_json
 from connectors.store import journal_file, sqlite_file
 from connectors.store.durable_file import lock
@@ -56,6 +56,7 @@ class JournalWriter:
     """Appends observations and publishes them. A context manager: it holds the journal's lock while it is open.
 
     Each method raises JournalError if the journal cannot be written. The writer is then unusable: it is opened again.
+    Only after an UnwritableJournalError it goes on: the appended rows are kept, and the next `publish` stores them.
     """
 
     def __init__(
@@ -81,6 +82,8 @@ class JournalWriter:
         self._appended: list[Observation] = []
         self._changed: set[str] = set()
         """Clusters whose progress is not stored yet."""
+        self._unwritten = False
+        """The disk did not take the newest transaction."""
         self._held_back = False
         self._retention_at_ms = self._newest_at_ms = 0
         self._positions: dict[str, FollowProgress] = {}
@@ -136,12 +139,17 @@ class JournalWriter:
 
     def append(self, observations: Sequence[Observation]) -> None:
         """Gives each row its sequence. It is neither stored nor read by others before `publish`."""
-        self._usable()
+        if not self._unwritten:
+            self._usable()
         for row in observations:
             self._appended.append(replace(row, sequence=self.published_end + len(self._appended)))
             self._positions[row.cluster] = advance(self._positions.get(row.cluster), row)
             self._changed.add(row.cluster)
             self._newest_at_ms = max(self._newest_at_ms, row.observed_at_ms)
+
+    def unpublished(self, from_sequence: int) -> Sequence[Observation]:
+        """Returns the appended rows from this sequence on that are not stored yet."""
+        return self._appended[max(0, from_sequence - self.published_end) :]
 
     def note_endpoints(self, endpoints: Mapping[str, str]) -> None:
         """Takes each cluster's endpoints; what has changed is stored with the next rows, which may contain them."""
@@ -326,13 +334,28 @@ class JournalWriter:
                 database.execute("BEGIN IMMEDIATE")
                 yield database
                 database.execute("COMMIT")
-        except BaseException:
+        except BaseException as error:
             # SQLite takes the transaction back.
             self._database = None
+            self._unwritten = isinstance(error, UnwritableJournalError)
             database.close()
             raise
 
+    def _open_again(self) -> None:
+        """Opens the journal after a transaction that the disk did not take: it may have taken effect all the same."""
+        with errors(self._path), ExitStack() as opened:
+            database = opened.enter_context(closing(sqlite_file.connect(self._path)))
+            (end,) = database.execute(f"SELECT {END} FROM journal").fetchone()
+            opened.pop_all()
+        del self._appended[: end - self.published_end]
+        self.published_end = end
+        # What was to be stored with those rows.
+        self._changed, self._new_endpoints = {*self._positions}, {**self._endpoints}
+        self._database, self._unwritten = database, False
+
     def _usable(self) -> sqlite3.Connection:
+        if self._unwritten:
+            self._open_again()
         if self._database is None:
             raise JournalError(
                 f"The writer of the journal {self._directory} is closed or has failed: open the journal again."

@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from connectors.errors import StoreError
+from connectors.errors import StoreError, UnwritableStoreError
 
 FILE_SUFFIXES = ("-wal", "-shm")
 """Of the files that SQLite keeps beside a database."""
 SYNCHRONOUS = "FULL"
 """Every commit is synced to the disk, also in WAL mode."""
+_UNWRITABLE = frozenset(
+    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_BUSY}
+)
+"""Results that a disk gives that is full, fails or is read-only, and another process that holds a lock."""
 LOCK_WAIT_S = 30.0
 """How long a transaction waits for the one of another process."""
 
@@ -83,7 +87,21 @@ def readable_rows(path: Path, table: str) -> Iterator[Sequence[Any]]:
 
 def unusable(path: Path, reason: str) -> StoreError:
     """Returns the error about a file."""
-    return StoreError(f"{path} cannot be used: {reason}; fix the cause and try again")
+    return StoreError(_sentence(path, reason))
+
+
+def failed(path: Path, error: BaseException) -> StoreError:
+    """Returns the error about a file, by what SQLite has raised."""
+    return (UnwritableStoreError if is_unwritable(error) else StoreError)(_sentence(path, str(error)))
+
+
+def is_unwritable(error: BaseException) -> bool:
+    """Returns whether SQLite has raised this because the disk does not take what was written: it may later."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _UNWRITABLE
+
+
+def _sentence(path: Path, reason: str) -> str:
+    return f"{path} cannot be used: {reason}; fix the cause and try again"
 
 
 def set_aside(path: Path, kept: Path) -> None:

@@ -1,7 +1,6 @@
 """Downloads Kafka's jars from Maven Central with the Ivy that pyspark contains, into the user's cache.
 
-jars.lock holds the sha256 of each jar. `python -m deploy.lab.jars VERSION ...` downloads these versions into a new
-cache and writes it; `make kafka VERSION=x` adds one.
+jars.lock holds the sha256 of each jar (`deploy.schemas.jar_lock` writes it).
 """
 
 import fcntl
@@ -11,7 +10,6 @@ import os
 import pwd
 import re
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
@@ -222,30 +220,3 @@ def _ivy_jar() -> Path:
     for jar in sorted(pyspark_jars().glob("ivy-*.jar")):
         return jar
     raise LabError("found no jars/ivy-*.jar in the installed pyspark, which downloads Kafka: install pyspark")
-
-
-def lock_jars(versions: Sequence[str], *, keep: bool = False) -> None:
-    """Writes jars.lock for exactly these versions, or adds them; each is downloaded into a new cache.
-
-    `keep`: what the file holds stays.
-    """
-    checksums = dict(jar_checksums()) if keep else {}
-    with tempfile.TemporaryDirectory(prefix="kraftwatch-jars-") as folder:
-        for version in versions:
-            checksums.update({jar.name: sha256(jar) for jar in kafka_jars(version, cache=Path(folder)).iterdir()})
-    LOCK.write_text("".join(f"{digest}  {name}\n" for name, digest in sorted(checksums.items())), encoding="utf-8")
-    jar_checksums.cache_clear()
-
-
-def main(versions: list[str]) -> int:
-    """Writes jars.lock for exactly these versions; returns 2 with an error message if a download fails."""
-    try:
-        lock_jars(versions)
-    except LabError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

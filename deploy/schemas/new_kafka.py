@@ -11,8 +11,9 @@ from pathlib import Path
 
 from deploy.lab import LabError, jars
 from deploy.lab.child_process import command_output
-from deploy.lab.jars import kafka_jars, lock_jars
+from deploy.lab.jars import kafka_jars
 from deploy.schemas import schema_file
+from deploy.schemas.jar_lock import lock_jars
 from deploy.schemas.jar_schemas import Description, jar_in, jar_schemas, message_files
 from deploy.schemas.node_metrics import changed_metrics, node_metrics
 from deploy.schemas.schema_file import KAFKA_VERSIONS

@@ -10,7 +10,7 @@ from rules.finding import Threshold, Thresholds
 from rules.formatting import utc_text
 from rules.model.ages import Ages
 from rules.model.identifiers import Millis
-from rules.model.monitoring import VIEW_EVERY_MS, LeaderView
+from rules.model.monitoring import VIEW_EVERY_MS, LeaderView, ObservationSource
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 
@@ -97,6 +97,19 @@ def log_age_problem(quorum: Quorum) -> str | None:
     if served is not None and quorum.is_current(served, quorum.ages.answer_ms):
         return None
     return "the metadata log was " + ("never answered" if served is None else f"last answered at {utc_text(served)}")
+
+
+def last_answers(quorum: Quorum) -> Mapping[ObservationSource, Millis | None]:
+    """Returns when a leader last answered each data source that is read: the metadata log and DescribeQuorum."""
+    polled = {ObservationSource.QUORUM: quorum.poll.observed_at_ms if quorum.poll else None}
+    return {ObservationSource.LOG: quorum.log_fetched_at_ms, **polled} if quorum.access.log else polled
+
+
+def unanswered_sources(quorum: Quorum) -> tuple[ObservationSource, ...]:
+    """Returns the data sources whose newest answer is older than `ages.answer`: these are not observed."""
+    limit = quorum.ages.answer_ms
+    answers = last_answers(quorum).items()
+    return tuple(source for source, at in answers if at is None or quorum.now_ms - at > limit)
 
 
 def fresh_views(quorum: Quorum) -> list[LeaderView]:

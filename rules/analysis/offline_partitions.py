@@ -4,11 +4,11 @@ A replica that is not in the ISR or ELR (KIP-966) may lack acknowledged records.
 topic has unclean.leader.election.enable, the controller elects it at once, and the records are lost.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 
 from rules.analysis.roles import controllers_only
-from rules.formatting import and_join, numbered, plural
+from rules.formatting import and_join
 from rules.model.history import PartitionSum, TopicPartition
 from rules.model.identifiers import NodeId, ReplicaKey, TopicId
 from rules.model.quorum import Quorum
@@ -93,47 +93,7 @@ def _is_emptied(emptied: Mapping[ReplicaKey, set[TopicId]], one: PartitionSum, h
     return bool(topics) and topics <= emptied.get(holder, set())
 
 
-def brokers_first(quorum: Quorum, nodes: Iterable[NodeId]) -> Iterable[str]:
-    """Yields the steps that name the brokers which must be back before one of these nodes starts."""
-    followed = quorum.derived(_followed)
-    for node in nodes:
-        if node not in followed:
-            continue
-        if circle := _circle(followed, node):
-            yield (
-                f"# Do not start broker {node} before unclean.leader.election.enable is false for every topic: "
-                f"{numbered('broker', sorted({node, *circle}))} each have records that the others may lack"
-            )
-            continue
-        before, count = sorted(followed[node]), sum(followed[node].values())
-        yield (
-            f"# Do not start broker {node} before {_are_back(quorum, before)}: {plural(count, 'offline partition')} of "
-            f"broker {node} {'waits' if count == 1 else 'wait'} for {'it' if len(before) == 1 else 'them'}, and broker "
-            f"{node} may lack acknowledged records: with unclean.leader.election.enable it would lead without them"
-        )
-
-
-def first_sentence(quorum: Quorum, node: NodeId) -> str:
-    """Returns the sentence for a summary that names the brokers which must be back before a broker starts.
-
-    It begins with a space; empty if there are none, or each would have to be before the other.
-    """
-    followed = quorum.derived(_followed)
-    before = sorted(followed.get(node, ()))
-    if not before or _circle(followed, node):
-        return ""
-    it_has = "it has" if len(before) == 1 else "they have"
-    return f" Bring {numbered('broker', before, 4)} back first: {it_has} records that broker {node} may lack."
-
-
-def _are_back(quorum: Quorum, before: Collection[NodeId]) -> str:
-    are = "is" if len(before) == 1 else "are"
-    if all(node not in quorum.brokers or quorum.brokers[node].fenced for node in before):
-        return f"{numbered('broker', before)} {are} back"
-    return f"{numbered('broker', before)} {are} back with the log directories that are offline"
-
-
-def _followed(quorum: Quorum) -> Mapping[NodeId, Mapping[NodeId, int]]:
+def brokers_before(quorum: Quorum) -> Mapping[NodeId, Mapping[NodeId, int]]:
     """Returns by broker that does not run which ones must be back before it, and for how many partitions."""
     found: dict[NodeId, dict[NodeId, int]] = {}
     for one in quorum.offline:
@@ -146,16 +106,16 @@ def _followed(quorum: Quorum) -> Mapping[NodeId, Mapping[NodeId, int]]:
     return found
 
 
-def _circle(followed: Mapping[NodeId, Mapping[NodeId, int]], node: NodeId) -> set[NodeId]:
+def circle_of(before: Mapping[NodeId, Mapping[NodeId, int]], node: NodeId) -> set[NodeId]:
     """Returns the brokers that must be back before this one, and this one before them."""
-    return {each for each in followed[node] if node in _all_before(followed, each)}
+    return {each for each in before[node] if node in _all_before(before, each)}
 
 
-def _all_before(followed: Mapping[NodeId, Mapping[NodeId, int]], node: NodeId) -> set[NodeId]:
+def _all_before(before: Mapping[NodeId, Mapping[NodeId, int]], node: NodeId) -> set[NodeId]:
     found: set[NodeId] = set()
     left = [node]
     while left:
-        for each in followed.get(left.pop(), ()):
+        for each in before.get(left.pop(), ()):
             if each not in found:
                 found.add(each)
                 left.append(each)

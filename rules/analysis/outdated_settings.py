@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rules.analysis.leadership import controller_endpoints
+from rules.finding import Plain
 from rules.formatting import and_join
 from rules.model.identifiers import Endpoint, NodeId, at_listener
 from rules.model.monitoring import Connection, Reason
@@ -39,11 +40,10 @@ class OutdatedSettings:
             f"is configured with {former}."
         )
 
-    def step(self, cluster: str) -> str:
-        """Returns the step that corrects them."""
-        bootstrap = ", ".join(f'"{address}"' for address in self.addresses)
-        protocol = "" if self.protocol is None else f" and security_protocol: {self.protocol}"
-        return f"# Set bootstrap: [{bootstrap}]{protocol} for cluster {cluster} in kraftwatch's configuration"
+    @property
+    def evidence(self) -> Mapping[str, Plain]:
+        """Returns where the controllers listen, for people."""
+        return {"controllers_listen_at": [*self.addresses], "protocol_there": self.protocol}
 
 
 def outdated_settings(quorum: Quorum) -> OutdatedSettings | None:

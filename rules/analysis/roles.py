@@ -17,6 +17,12 @@ ALONE_MS = Millis(60_000)
 long (initial.broker.registration.timeout.ms). A role that registered so much later was started without the other."""
 
 
+def known_controllers(quorum: Quorum) -> frozenset[NodeId]:
+    """Returns every controller that the log or the poll names: voters, and registered controllers without a vote."""
+    polled = {row.key.id for row in quorum.poll.voters} if quorum.poll else set()
+    return frozenset({*polled, *quorum.controllers, *quorum.voter_ids})
+
+
 def controllers_only(quorum: Quorum) -> Mapping[NodeId, str]:
     """Returns the nodes that run as controllers only and were brokers, or may have been: each with what shows it.
 
@@ -55,8 +61,3 @@ def _controller_only(quorum: Quorum, node: NodeId) -> str | None:
     if served_since or started.timestamp_ms - broker.at.timestamp_ms <= ALONE_MS:
         return None
     return f"runs, and has registered as a controller only since {utc_text(started.timestamp_ms)}"
-
-
-def start_as_broker(node: NodeId) -> str:
-    """Returns the step that makes such a node a broker again, as a part of a sentence."""
-    return f"add broker to process.roles of node {node}, with a broker listener and its former log.dirs, and restart it"

@@ -43,13 +43,6 @@ def in_doubt(quorum: Quorum) -> Mapping[NodeId, str]:
     return {**views, **quorum.derived(with_doubtful_list), **quorum.derived(unlike)}
 
 
-COMPARE = (
-    "compare the listeners, certificates, logins, authorizer.class.name and super.users of the controllers: the log of "
-    "each names whom it rejects"
-)
-"""How to find out whether a controller that is `unlike` the others accepts what they send."""
-
-
 def unlike(quorum: Quorum) -> Mapping[NodeId, str]:
     """Returns the controllers that the others may not be able to use, and why: as the rest of a sentence about each.
 

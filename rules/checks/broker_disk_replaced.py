@@ -29,7 +29,7 @@ What not to do
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from rules.analysis.start_conditions import copy_sentence, only_copies
+from rules.analysis.only_copies import only_copies
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, hold, keep_firing_for
 from rules.formatting import and_join, numbered, plural, topic_text, utc_text
 from rules.model.history import EmptiedReplicas
@@ -37,6 +37,7 @@ from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_log_dirs
+from rules.remedies.start_conditions import copy_sentence
 
 KEEP_FIRING_FOR = keep_firing_for(
     3_600.0,

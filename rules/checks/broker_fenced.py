@@ -40,9 +40,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 from rules.analysis.freshness import fresh_poll
-from rules.analysis.offline_partitions import first_sentence, named, named_ones
-from rules.analysis.roles import controllers_only, fenced_ms, leftover_brokers, start_as_broker
-from rules.analysis.start_conditions import copy_sentence
+from rules.analysis.offline_partitions import named, named_ones
+from rules.analysis.roles import controllers_only, fenced_ms, leftover_brokers
 from rules.finding import HOLD, Facts, Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join, plural
 from rules.model.following import following
@@ -52,6 +51,7 @@ from rules.model.membership import BrokerRegistration
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
+from rules.remedies.start_conditions import copy_sentence, first_sentence, start_as_broker
 from rules.remedies.unregister import leftover_steps
 
 NONE_ALIVE_HOLD = Threshold(

@@ -37,7 +37,6 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from rules.analysis.new_quorum import formatted_again_ms
-from rules.analysis.start_conditions import COPY_METADATA_FIRST
 from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, hold
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis
@@ -45,6 +44,7 @@ from rules.model.monitoring import FailedObservation, Reason
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
+from rules.remedies.start_conditions import COPY_METADATA_FIRST
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:

@@ -31,7 +31,6 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import needed
 from rules.analysis.now import leads
-from rules.analysis.safe_to_restart import ONLY_VOTER
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis
@@ -39,6 +38,7 @@ from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
+from rules.remedies.safe_to_restart import ONLY_VOTER
 
 STILL = Threshold(
     name="still",

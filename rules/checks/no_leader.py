@@ -76,7 +76,7 @@ from rules.analysis.leadership import (
     number_of_voters,
     unreachable_leader,
 )
-from rules.analysis.missing_voter import certificate_steps, replaced_disks
+from rules.analysis.missing_voter import replaced_disks
 from rules.analysis.now import in_sync_text, leads
 from rules.analysis.votes import denied_before_outage
 from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
@@ -88,6 +88,7 @@ from rules.model.monitoring import Connection, Resolution
 from rules.model.node_facts import NodeFacts, Process
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
+from rules.remedies.endpoint_steps import certificate_steps
 from rules.remedies.remedy_commands import (
     SCRAM_NEEDS_A_LEADER,
     describe_status,

@@ -58,8 +58,7 @@ from typing import TypeAlias
 from rules.analysis.freshness import log_age_problem, log_read_problem
 from rules.analysis.lost_lead import lost_lead_text
 from rules.analysis.restart_rounds import planned_starts
-from rules.analysis.roles import leftover_brokers
-from rules.analysis.safe_to_restart import known_controllers
+from rules.analysis.roles import known_controllers, leftover_brokers
 from rules.finding import (
     Facts,
     Finding,

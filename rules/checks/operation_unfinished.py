@@ -36,7 +36,7 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import needed
 from rules.analysis.now import over
-from rules.analysis.roles import controllers_only, start_as_broker
+from rules.analysis.roles import controllers_only
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join, first_values, ms_text, numbered, plural, utc_text
 from rules.model.following import Following, following
@@ -46,6 +46,7 @@ from rules.model.membership import BrokerRegistration
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_features, list_reassignments
+from rules.remedies.start_conditions import start_as_broker
 
 REASSIGNMENT = Subject("partition reassignment")
 MIGRATION = Subject("migration from ZooKeeper")

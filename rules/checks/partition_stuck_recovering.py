@@ -32,8 +32,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
 
-from rules.analysis.roles import controllers_only, start_as_broker
-from rules.analysis.start_conditions import copy_sentence, unflushed_sentence
+from rules.analysis.roles import controllers_only
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, numbered, plural, topic_text, utc_text
 from rules.model.history import Recovery
@@ -41,6 +40,7 @@ from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_topic
+from rules.remedies.start_conditions import copy_sentence, start_as_broker, unflushed_sentence
 
 JOIN = Threshold(
     name="join",

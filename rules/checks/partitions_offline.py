@@ -34,7 +34,7 @@ What not to do
 from collections.abc import Iterable, Iterator
 
 from rules.analysis.offline_partitions import Cause, awaited, left_in_order, named, named_ones
-from rules.analysis.roles import controllers_only, fenced_ms, start_as_broker
+from rules.analysis.roles import controllers_only, fenced_ms
 from rules.finding import (
     Facts,
     Finding,
@@ -53,6 +53,7 @@ from rules.model.identifiers import DirectoryId, Millis, NodeId, ReplicaKey
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_partitions, directory_steps
+from rules.remedies.start_conditions import start_as_broker
 
 RESTART = Threshold(
     name="restart",

@@ -25,7 +25,7 @@ What not to do
 from collections.abc import Iterable, Iterator
 
 from rules.analysis.offline_partitions import Cause, left_in_order, named, named_ones, not_in_sync
-from rules.analysis.roles import controllers_only, start_as_broker
+from rules.analysis.roles import controllers_only
 from rules.finding import Facts, Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import plural, utc_text
 from rules.model.history import PartitionSum
@@ -33,6 +33,7 @@ from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_partitions, directory_steps
+from rules.remedies.start_conditions import start_as_broker
 
 RESTART = Threshold(
     name="restart",

@@ -3,8 +3,9 @@
 What it means
     This alert is about the next failure:
 
-    - A quorum that lost two voters or more within an hour and tolerates no failure any more (warning, at once):
-      whoever removed them, three voters that became one are a single point of failure.
+    - A quorum that lost voters within an hour and tolerates no failure any more (warning): at once if it lost two or
+      more, because three voters that became one are a single point of failure, and after two minutes if it lost one,
+      because a voter may be replaced by another one.
     - Two voters (warning) are worse than one: the quorum stops when either of them fails.
     - One voter (info) is a single point of failure. That is right for a laptop.
     - An even number of four or more (info) tolerates no more failures than the odd number below it, and every election
@@ -26,7 +27,7 @@ from typing import TypeAlias
 
 from rules.analysis.freshness import fresh_poll, poll_problem
 from rules.analysis.roles import leftover_brokers
-from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
+from rules.finding import HOLD, Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, plural
 from rules.model.history import VoterChange
 from rules.model.identifiers import Millis, NodeId
@@ -44,6 +45,8 @@ MOST = Threshold(
 
 
 _RECENT_MS = 3_600_000
+_ONE_FEWER_MS = Millis(120_000)
+"""The hold where the quorum has one voter less and tolerates no failure any more: as that of `failure-tolerance`."""
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -56,12 +59,17 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     removed = sorted({key.id for change in recent for key in change.removed} - quorum.voter_ids)
     largest = max((len(change.before) for change in recent), default=0)
     fewer = min(len(removed), largest - len(voters))
-    if voters and fewer > 1 and not tolerated_failures(len(voters)):
-        yield _lost_voters(quorum, voters, removed, largest)
+    lost = bool(voters) and fewer > 0 and tolerated_failures(largest) > 0 and not tolerated_failures(len(voters))
+    if lost and (fewer > 1 or len(removed) == 1):
+        yield _lost_voters(quorum, voters, removed, largest, thresholds)
         return
     advice = _advice(len(voters), int(thresholds[MOST.name]))
     if advice is not None:
-        yield _finding(quorum, voters, *advice)
+        yield replace(_finding(quorum, voters, *advice), hold_ms=_shorter_hold(thresholds) if lost else None)
+
+
+def _shorter_hold(thresholds: Thresholds) -> Millis:
+    return min(_ONE_FEWER_MS, thresholds.ms(HOLD))
 
 
 def _recent_changes(quorum: Quorum) -> list[VoterChange]:
@@ -71,23 +79,28 @@ def _recent_changes(quorum: Quorum) -> list[VoterChange]:
     return [change for change in changes if change.timestamp_ms > since_ms and not change.forced]
 
 
-def _lost_voters(quorum: Quorum, voters: list[NodeId], removed: list[NodeId], largest: int) -> Finding:
+def _lost_voters(
+    quorum: Quorum, voters: list[NodeId], removed: list[NodeId], largest: int, thresholds: Thresholds
+) -> Finding:
     advised = _advice(len(voters), 0)
     assert advised is not None, "it tolerates no failure"
     whole = _finding(quorum, voters, Severity.WARNING, advised[1], advised[2])
     running = [node for node in removed if node in quorum.controllers]
     return replace(
         whole,
-        summary=f"{largest} voters became {len(voters)} within an hour: {and_join(removed)} were removed. "
+        summary=f"{largest} voters became {len(voters)} within an hour: {and_join(removed)} "
+        f"{'was' if len(removed) == 1 else 'were'} removed. "
         f"The quorum tolerates no failure. {advised[1]}",
         evidence={**whole.evidence, "no_longer_voters": [*removed]},
         remedy=(
-            "# If they were removed by mistake, make them voters again, one after the other: wait until each is caught "
-            "up as an observer, and each addition is committed",
+            "# If it was removed by mistake, make it a voter again once it is caught up as an observer"
+            if len(removed) == 1
+            else "# If they were removed by mistake, make them voters again, one after the other: wait until each is "
+            "caught up as an observer, and each addition is committed",
             *(step for node in running for step in add_controller(quorum, node)),
             *whole.remedy[1:],
         ),
-        hold_ms=Millis(0),
+        hold_ms=_shorter_hold(thresholds) if len(removed) == 1 else Millis(0),
     )
 
 

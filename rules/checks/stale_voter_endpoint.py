@@ -19,13 +19,13 @@ What it means
 
     A voter that accepts connections and does not answer them, or drops them while it answers an older one, may have no
     file descriptor or thread left. This rule reports it while another voter's endpoint answers; if none does, the path
-    from the monitor's host may be the cause, and `monitor-blind` reports it.
+    from the monitor's host may be the cause, and `controller-not-observed` reports it.
 
     A certificate counts against the voter if kraftwatch accepts that of another voter, or if its dates are wrong by the
     leader's clock too. If kraftwatch accepts no certificate at all, its own truststore or clock may be wrong: this rule
-    is then unknown, and `monitor-blind` reports what cannot be observed. So it is for a certificate that only is not of
-    an authority in kraftwatch's ssl_cafile, while its voter fetches: authorities are replaced one controller after the
-    other, and kraftwatch's file may be the one that was not extended.
+    is then unknown, and `monitor-blind` or `controller-not-observed` reports what cannot be observed. So it is for a
+    certificate that only is not of an authority in kraftwatch's ssl_cafile, while its voter fetches: authorities are
+    replaced one controller after the other, and kraftwatch's file may be the one that was not extended.
 
 What to do
     1. Do not restart anything yet.
@@ -54,8 +54,6 @@ from dataclasses import dataclass
 from rules.analysis.electability import ElectionForecast, forecast_election, restarted_voters
 from rules.analysis.endpoint_text import doubt_text, endpoint_kind, faults_text, probe_outcome
 from rules.analysis.leadership import last_leader
-from rules.analysis.missing_voter import certificate_steps, reach_step
-from rules.analysis.start_conditions import resolve_names_first
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join
 from rules.model.endpoint_faults import CURED_BY_RESTART, EndpointFault
@@ -65,7 +63,9 @@ from rules.model.monitoring import Answer, Connection, ServerCertificate, Vantag
 from rules.model.node_facts import NodeFacts
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
+from rules.remedies.endpoint_steps import certificate_steps, reach_step
 from rules.remedies.remedy_commands import describe_status
+from rules.remedies.start_conditions import resolve_names_first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

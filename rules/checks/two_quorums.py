@@ -32,8 +32,8 @@ from collections.abc import Iterable, Sequence
 
 from rules.analysis.freshness import fresh_poll, fresh_views
 from rules.analysis.now import leads
-from rules.analysis.safe_to_restart import known_controllers
-from rules.analysis.start_conditions import COPY_METADATA_FIRST, other_quorums
+from rules.analysis.other_quorums import other_quorums
+from rules.analysis.roles import known_controllers
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, plural
 from rules.model.identifiers import NodeId, ReplicaKey
@@ -41,6 +41,7 @@ from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_replication
+from rules.remedies.start_conditions import COPY_METADATA_FIRST
 
 _MOST_NAMED = 5
 

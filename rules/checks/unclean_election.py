@@ -30,7 +30,6 @@ What not to do
 from collections import Counter
 from collections.abc import Iterable
 
-from rules.analysis.start_conditions import copy_sentence, unflushed_sentence
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, hold, keep_firing_for
 from rules.formatting import and_join, numbered, plural, topic_text, utc_text
 from rules.model.history import UncleanElections
@@ -38,6 +37,7 @@ from rules.model.identifiers import TopicId
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_topic
+from rules.remedies.start_conditions import copy_sentence, unflushed_sentence
 
 KEEP_FIRING_FOR = keep_firing_for(600.0, "an unclean election, or after it was read if that was later")
 

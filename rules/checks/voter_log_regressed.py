@@ -37,13 +37,13 @@ What not to do
 from collections.abc import Iterable
 
 from rules.analysis.freshness import needed
-from rules.analysis.start_conditions import keep_until_caught_up
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
 from rules.model.replica import LogRegression, Poll, Replica
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
+from rules.remedies.start_conditions import keep_until_caught_up
 
 KEEP_FIRING_FOR = Threshold(
     name="keep_firing_for",

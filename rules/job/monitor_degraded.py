@@ -286,13 +286,14 @@ _DEPENDENCIES: Final[Mapping[str, tuple[Severity, str, str]]] = {
         "# Look at Spark's page of the cluster: why an executor ended, and why no other takes its place",
     ),
     "disk": (
-        Severity.WARNING,
-        "the job stops when it must write there",
+        Severity.CRITICAL,
+        "most rules are not evaluated until it has room",
         "# Free space on the disk of the job's folder",
     ),
 }
 """What is missing: how severe that is, what it means, and what to do. Without the store no alert can be recorded, and
-before Spark has started none about it."""
+without Spark, which is missing for minutes at most, the job starts or ends.
+"""
 
 
 def _missing(job: JobState, missing: MissingDependency) -> Finding:

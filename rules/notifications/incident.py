@@ -36,6 +36,9 @@ STORM_WINDOW_MS = Millis(600_000)
 SAME_FAULT_MS = Millis(15_000)
 """A critical alert that began so soon after an incident may be the same fault: brokers are fenced, and voters stop
 fetching, up to a session timeout (9 s) apart."""
+RECOVERY_MS = Millis(30_000)
+"""How long nothing critical fires before a page is over. So long a consequence is held back after its cause resolved,
+too: its own alert resolves within the clear time."""
 RETURN_MS = Millis(60_000)
 """An incident that was critical so recently does not escalate: sinks collect a decrease as long before they send it."""
 
@@ -102,6 +105,7 @@ class IncidentGrouper:
         `keys_in_use`: of other incidents that a service may have as open. A new incident with such a key gets an id
         without it: the service would take the resolution of one for that of the other.
         """
+        self._close_recovered(alert.observed_at_ms)
         incident = self._incident_of.get(alert.fingerprint)
         if incident is None:
             incident = next(self._joinable(alert), None)
@@ -119,6 +123,7 @@ class IncidentGrouper:
 
         `escalations`: how often the incident had escalated, as it was recorded: earlier alerts may be dropped.
         """
+        self._close_recovered(alert.observed_at_ms)
         id_, firing = alert.alert_id, alert.state is AlertState.FIRING
         same_rule = self._firing_by_rule.setdefault((alert.cluster_id, alert.rule), {})
         found = self._open.get(incident)
@@ -149,13 +154,22 @@ class IncidentGrouper:
         if was_critical or (firing and alert.severity is Severity.CRITICAL):
             found.critical_at_ms = alert.observed_at_ms
         if not found.firing:
-            self._close(incident)
+            if incident == self._storm_incident:
+                self._storm_incident = None
+            if found.critical_at_ms is None:
+                self._close(incident)
+
+    def _close_recovered(self, now_ms: Millis) -> None:
+        """Closes what was critical and has ended a while ago: until then, an alert of it that returns goes on there."""
+        for incident, found in [*self._open.items()]:
+            ended_ms = None if found.firing else found.critical_at_ms
+            # If the clock was set back, it has ended too.
+            if ended_ms is not None and not 0 <= now_ms - ended_ms < RECOVERY_MS:
+                self._close(incident)
 
     def _close(self, incident: str) -> None:
         del self._open[incident]
         self._incident_of = {alert: one for alert, one in self._incident_of.items() if one != incident}
-        if incident == self._storm_incident:
-            self._storm_incident = None
 
     def _escalates(self, found: _OpenIncident, alert: Alert, since_ms: Millis | None, *, was_critical: bool) -> bool:
         """Returns whether a transition makes an incident worse than a person may have acknowledged."""

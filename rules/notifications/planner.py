@@ -12,6 +12,7 @@ Pure: the same records and the same `now` give the same plan.
   incident stays open in the sink forever.
 - A consequence is held back while its cause is firing and for a while after the cause resolved: it is sent if it is
   still firing then. Until then the incident is not resolved, and nothing new is sent while the quorum recovers.
+- The end of an incident that was critical is sent after the same while: a page that flaps is one page.
 - An acknowledged alert is not sent to a sink that was not notified of it, and what was sent is not repeated; its
   changes and its end are sent. A sink that shows acknowledgements is notified when they begin and end.
 - A notification describes the worst alert that fires. A sink that was not notified of an open incident also gets what
@@ -31,6 +32,7 @@ from rules.alert import Alert, AlertState
 from rules.finding import DeclaredRule, Severity
 from rules.model.identifiers import Millis
 from rules.notifications.acknowledgement import Acknowledgement, digest
+from rules.notifications.incident import RECOVERY_MS
 from rules.notifications.notification import (
     AlertHistory,
     Notification,
@@ -43,8 +45,6 @@ from rules.notifications.route import Hold, Silence
 
 UPDATE_INTERVAL_MS = Millis(60_000)
 """How long minor changes of one incident are collected, and the shortest time between two notifications of them."""
-RECOVERY_MS = Millis(30_000)
-"""How long a consequence is held back after its cause resolved: its own alert resolves within the clear time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +193,7 @@ class NotificationPlanner:
             reason = NotifyReason.ACKNOWLEDGED
         if reason is None or (reason is NotifyReason.REPEATED and quiet):
             return None
-        if reason is NotifyReason.RESOLVED and any(one.inhibited and one.held_back for one in decisions):
+        if reason is NotifyReason.RESOLVED and _recovers(decisions, now_ms):
             return None
         escalations, escalations_before = _escalations(decisions)
         firing = [alert for alert in newest.values() if alert.state is AlertState.FIRING]
@@ -256,6 +256,20 @@ class NotificationPlanner:
         former = resolved and ended_ms - alert.observed_at_ms > RECOVERY_MS
         rank = -alert.severity.rank
         return resolved, former, 0 if resolved else rank, explained_by, rank, alert.started_at_ms
+
+
+def _recovers(decisions: Sequence[_AlertDecision], now_ms: Millis) -> bool:
+    """Returns whether an incident without a firing alert that the sink gets may go on in a moment."""
+    if any(one.inhibited and one.held_back for one in decisions):
+        return True
+    if not any(one.history.notified for one in decisions):
+        return False
+    # A wall clock that was set back must not hold anything back.
+    return any(
+        0 <= now_ms - one.history.newest.observed_at_ms < RECOVERY_MS
+        and any(each.alert.severity is Severity.CRITICAL for each in one.history.transitions)
+        for one in decisions
+    )
 
 
 def _worst_before(

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
-from rules.alert import Alert
+from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.model.job_state import JOB_CLUSTER_ID
 from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.notification import AlertHistory
+
+WINDOW_ID = "maintenance-"
+"""With which the id of a maintenance window's silence begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +38,11 @@ class Silence:
         """Returns whether the silence is in force at `now_ms`."""
         return self.starts_at_ms <= now_ms < self.ends_at_ms
 
+    @property
+    def can_end(self) -> bool:
+        """Whether people can end it before its end: not that of a maintenance window."""
+        return not self.id.startswith(WINDOW_ID)
+
     def matches(self, alert: Alert) -> bool:
         """Returns whether the silence applies to this alert."""
         return (
@@ -47,7 +55,12 @@ class Silence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SilenceOfService(Silence):
-    """A silence in the service of a sink: it applies to the sinks that do not silence by themselves."""
+    """A silence in the service of a sink: it applies to the sinks that do not silence by themselves, and ends there."""
+
+    @property
+    def can_end(self) -> bool:
+        """As `Silence.can_end`."""
+        return False
 
 
 Hold: TypeAlias = Silence | Acknowledgement
@@ -89,9 +102,11 @@ class Route:
     def matches_history(self, history: AlertHistory) -> bool:
         """Returns whether the sink receives this alert.
 
-        If the sink was notified of the alert once, it also receives every later transition, whatever the severity.
+        If the sink was notified of the alert once, it also receives every later transition, whatever the severity. It
+        does not receive the end of an alert of which it gets no beginning: that did not match when it was pending.
         """
-        return history.notified or any(self.matches(alert) for alert in history.pending)
+        begun = (alert for alert in history.pending if alert.state is AlertState.FIRING)
+        return history.notified or any(map(self.matches, begun))
 
 
 def matches_any_name(pattern: str) -> bool:

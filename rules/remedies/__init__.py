@@ -1,1 +1,1 @@
-"""The lines of a remedy: Kafka's commands, the addresses they are sent to, the steps that bring a voter back."""
+"""What people do next: Kafka's commands, the addresses they are sent to, steps, and what a restart must wait for."""

@@ -10,8 +10,7 @@ import shlex
 from collections.abc import Iterable
 
 from rules.analysis.leadership import leaderless
-from rules.analysis.missing_voter import endpoint_steps, recorded_endpoint
-from rules.analysis.start_conditions import COPY_METADATA_FIRST
+from rules.analysis.missing_voter import recorded_endpoint
 from rules.analysis.voter_status import VoterStatus, moving_voters
 from rules.model.following import Following
 from rules.model.identifiers import NodeId, ReplicaKey
@@ -25,6 +24,8 @@ from rules.remedies.bootstrap_address import (
     controller_bootstrap,
     controller_is_usable,
 )
+from rules.remedies.endpoint_steps import endpoint_steps
+from rules.remedies.start_conditions import COPY_METADATA_FIRST
 from rules.rescue.voter_override import initial_controllers, registered_voters
 
 QUORUM_TOOL = "kafka-metadata-quorum.sh"

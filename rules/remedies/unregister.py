@@ -11,7 +11,6 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from rules.analysis.registered_node import METADATA_VERSION, RegisteredNode, registered_nodes
-from rules.analysis.roles import start_as_broker
 from rules.formatting import and_join
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
@@ -21,6 +20,7 @@ from rules.remedies.remedy_commands import (
     unregister_controller,
     upgrade_feature,
 )
+from rules.remedies.start_conditions import start_as_broker
 
 _MOST_STARTED = 4
 """How many controllers a remedy starts once more: all remedies together must not grow with the square."""

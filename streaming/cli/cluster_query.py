@@ -102,7 +102,7 @@ def print_status(opts: StatusOptions, views: Callable[[], Views], *, all_recover
 
         to_json, to_table = views()
         recovering_limit = None if all_recovering else RECOVERING_LIMIT
-        statuses = _with_acknowledged([cluster_status(one, recovering_limit=recovering_limit) for one in states], opts)
+        statuses = with_job_alerts([cluster_status(one, recovering_limit=recovering_limit) for one in states], opts)
         if opts.as_json:
             for one in statuses:
                 print_json(to_json(one))
@@ -119,24 +119,33 @@ def print_status(opts: StatusOptions, views: Callable[[], Views], *, all_recover
         raise typer.Exit(0 if opts.watch else INTERRUPTED) from None
 
 
-def _with_acknowledged(statuses: "Sequence[ClusterStatus]", opts: StatusOptions) -> "Sequence[ClusterStatus]":
-    """Adds which alerts of the job are acknowledged, where its database can be read; not to a past state."""
+def with_job_alerts(statuses: "Sequence[ClusterStatus]", opts: LookBackOptions) -> "Sequence[ClusterStatus]":
+    """Adds the alerts of the job, where its database can be read; not to a past state."""
     if (opts.config is None and opts.journal is None) or opts.at is not None:
         return statuses
     from connectors.delivery.ledger import firing_alerts
     from connectors.process.wall_clock import wall_ms
     from connectors.store.acknowledgements import AcknowledgementStore
+    from connectors.store.collection import ServiceSilenceStore, SilenceStore
     from streaming.cli.recorded_job import RecordedJob
-    from streaming.status.cluster_status import with_acknowledged
+    from streaming.config.maintenance import in_force
+    from streaming.status.cluster_status import with_job_alerts as with_alerts
+    from streaming.status.job_alerts import JobAlerts
 
     try:
-        database = RecordedJob(RecordedOptions(config=opts.config, journal=opts.journal)).database()
-        found = [one for one in AcknowledgementStore(database).read() if one.active(wall_ms())]
-        firing = firing_alerts(database) if found else ()
+        job, now_ms = RecordedJob(RecordedOptions(config=opts.config, journal=opts.journal)), wall_ms()
+        database, windows = job.database(), () if job.config is None else in_force(job.config.maintenance, now_ms)
+        if not database.exists:
+            return statuses
+        alerts = JobAlerts(
+            firing=firing_alerts(database),
+            acknowledgements=AcknowledgementStore(database).read(),
+            silences=(*SilenceStore(database).read(), *windows, *ServiceSilenceStore(database).current()),
+        )
     except (UsageError, StoreError) as problem:
-        print_progress(f"the job's acknowledgements cannot be read: {problem}")
+        print_progress(f"the job's alerts cannot be read: {problem}")
         return statuses
-    return [with_acknowledged(one, firing, found, wall_ms()) for one in statuses]
+    return [with_alerts(one, alerts, now_ms) for one in statuses]
 
 
 def read_disks(opts: LookBackOptions) -> "Sequence[LogDirContents]":

@@ -66,7 +66,7 @@ def doctor(opts: ClusterOptions) -> None:
 def _known_from_job(opts: ClusterOptions, config: "Config") -> "Iterator[CheckResult]":
     """Yields what a running job finds critical: then what fails here may be no fault of the connection."""
     from connectors.process.wall_clock import wall_ms
-    from rules.evaluate import BLIND
+    from rules.evaluate import OBSERVATION_RULES
     from rules.finding import Severity
     from rules.formatting import utc_text
     from streaming.cli.recorded_states import query_targets, recorded_reader
@@ -79,7 +79,7 @@ def _known_from_job(opts: ClusterOptions, config: "Config") -> "Iterator[CheckRe
             continue
         known = f"by the job, which knows it until {utc_text(one.newest_ms)}"
         for finding in one.monitor.evaluation().findings:
-            if finding.severity is Severity.CRITICAL and finding.rule != BLIND:
+            if finding.severity is Severity.CRITICAL and finding.rule not in OBSERVATION_RULES:
                 message = f"{finding.subject}, {known}: {finding.summary}"
                 yield check_result(name, finding.rule, "finding", WARNING, message, *finding.remedy)
 

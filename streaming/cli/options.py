@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
+from socket import gethostname
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
@@ -343,8 +344,14 @@ def end_time(for_: str | None, until: str | None, now_ms: Millis, what: str, *, 
 
 
 def this_user() -> str:
-    """Returns the user who runs the command, as the author of what it writes."""
-    return os.environ.get("USER") or f"uid {os.getuid()}"
+    """Returns the user who runs the command, as the author of what it writes: with sudo, who called it."""
+    named = next(filter(None, (os.environ.get(name) for name in ("SUDO_USER", "USER", "LOGNAME"))), None)
+    if named is not None:
+        return named
+    try:
+        return f"{pwd.getpwuid(os.getuid()).pw_name} on {gethostname()}"
+    except KeyError:
+        return f"uid {os.getuid()} on {gethostname()}"
 
 
 def person(option: str, text: str | None) -> str:

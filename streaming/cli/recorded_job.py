@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from connectors.errors import UsageError
 from connectors.store.bundle_file import bundled_config
-from rules.evaluate import thresholds_for, with_overrides
+from rules.evaluate import OBSERVATION_RULES, thresholds_for, with_overrides
 from rules.finding import Thresholds
 from rules.formatting import iso
 from rules.model.identifiers import Millis
@@ -131,8 +131,8 @@ class RecordedJob:
                 self.settings(name) if selected(name, self._only) and (watched is None or name in watched) else None
             )
         # A log directory does not know its cluster's name: the configuration's only cluster, or the rules for all. It
-        # holds no polls, so the rule about the monitor's own visibility is not evaluated.
+        # holds no polls, so the rules about what is not observed are not evaluated.
         only = next(iter(watched)) if watched is not None and len(watched) == 1 else None
-        found, blind = self.settings(only or ""), {"monitor-blind": Thresholds(enabled=False)}
-        settings = replace(found, thresholds=with_overrides(found.thresholds, blind))
+        found, off = self.settings(only or ""), dict.fromkeys(OBSERVATION_RULES, Thresholds(enabled=False))
+        settings = replace(found, thresholds=with_overrides(found.thresholds, off))
         return lambda name: replace(settings, name=only or name)

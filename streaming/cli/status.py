@@ -116,12 +116,13 @@ def check(opts: LookBackOptions) -> None:
     from streaming.status.build_status import cluster_status
     from streaming.status.health import health, worst
 
-    for one in states:
+    statuses = cluster_query.with_job_alerts([cluster_status(one) for one in states], opts)
+    for one, status in zip(states, statuses, strict=True):
         if opts.as_json:
-            print_json(check_output.check_json(one))
+            print_json(check_output.check_json(one, status))
         else:
-            print_text(check_output.check_text(one))
-    raise typer.Exit(worst(health(cluster_status(one)) for one in states).exit_code)
+            print_text(check_output.check_text(one, status))
+    raise typer.Exit(worst(map(health, statuses)).exit_code)
 
 
 @with_options(ClusterOptions)

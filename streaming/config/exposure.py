@@ -43,7 +43,11 @@ def exposures(config: Config, file: Path | None) -> Sequence[str]:
 
 def open_page(config: Config) -> str | None:
     """Returns a sentence if other machines can reach the page without TLS or without a token; None if not."""
-    missing = [key for key in ("listen_certfile", "listen_token_file") if getattr(config, key) is None]
+    page = config.page_access()
+    missing = [
+        *(["listen_certfile"] if page.certfile is None else []),
+        *(["listen_token_file"] if page.token is None and page.read_token is None else []),
+    ]
     if config.listen is None or not missing or _is_loopback(host_port(config.listen)[0]):
         return None
     return (
@@ -128,4 +132,4 @@ def _file_checks(config: Config) -> Iterator[Callable[[], object]]:
     if (target := config.otlp_target()) is not None:
         yield target.check
     page = config.page_access()
-    yield from (page.tls, page.check_token)
+    yield from (page.tls, page.check_tokens)

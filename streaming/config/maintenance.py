@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, field_v
 
 from connectors.settings.sections import Duration, Section
 from rules.model.identifiers import Millis
-from rules.notifications.route import Silence
+from rules.notifications.route import WINDOW_ID, Silence
 
 AUTHOR = "configuration"
 
@@ -95,7 +95,7 @@ def in_force(windows: Iterable[MaintenanceSection], now_ms: Millis) -> tuple[Sil
     """Returns a silence for each window that is active at `now_ms`."""
     return tuple(
         Silence(
-            id=f"maintenance-{number}",
+            id=f"{WINDOW_ID}{number}",
             cluster=cluster,
             rule=rule,
             subject=subject,

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 FIXED = (
     *("checkpoint", "work_dir", "store", "store_password", "store_password_file"),
     *("source", "relay", "master", "spark", "pipeline"),
-    *("listen", "listen_certfile", "listen_keyfile", "listen_token_file", "log_format"),
+    *("listen", "listen_certfile", "listen_keyfile", "listen_token_file", "listen_read_token_file", "log_format"),
 )
 """The keys that need a restart."""
 

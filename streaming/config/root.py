@@ -192,6 +192,8 @@ class Config(ClustersConfig, SecretsSection):
     listen_token_file: Path | None = None
     """A file with only the token that requests must send, read at each request. /healthz and /readyz need none. Who
     has it may acknowledge and silence alerts on the page."""
+    listen_read_token_file: Path | None = None
+    """A file with only the token of requests that change nothing, as Prometheus sends them."""
 
     @property
     def folder(self) -> Path:
@@ -241,9 +243,11 @@ class Config(ClustersConfig, SecretsSection):
         return None if self.otlp is None else self.otlp.target()
 
     def page_access(self) -> PageAccess:
-        """Returns the certificate and the token with which `listen` is served."""
+        """Returns the certificate and the tokens with which `listen` is served."""
         token = None if self.listen_token_file is None else Secret(file=self.listen_token_file)
-        return PageAccess(certfile=self.listen_certfile, keyfile=self.listen_keyfile, token=token)
+        read_token = None if self.listen_read_token_file is None else Secret(file=self.listen_read_token_file)
+        tls = {"certfile": self.listen_certfile, "keyfile": self.listen_keyfile}
+        return PageAccess(**tls, token=token, read_token=read_token)
 
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

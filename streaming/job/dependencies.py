@@ -86,14 +86,15 @@ class Dependencies:
         """Why the job waits, for the page."""
         return [f"{one.why}, since {duration(one.for_ms)}" for one in self.now]
 
-    def missing(self, name: Dependency, why: str) -> None:
-        """Notes that it is missing; said once, until it is there again."""
+    def missing(self, name: Dependency, why: str) -> bool:
+        """Notes that it is missing; said once, until it is there again. Returns whether it was said now."""
         with self._lock:
             known = name in self._missing
             if not known:
                 self._missing[name] = why, time.monotonic()
         if not known:
             self.say(f"{why}; waiting for it")
+        return not known
 
     def found(self, name: Dependency) -> None:
         """Notes that it is there."""

@@ -12,7 +12,7 @@ from streaming.job.dependencies import Ask, Checks, Dependency
 from streaming.job.job import Job
 from streaming.pipeline.spark.errors import SPARK_ERRORS
 from streaming.pipeline.spark.hadoop_folder import HadoopFolder
-from streaming.pipeline.spark.internals import executor_count
+from streaming.pipeline.spark.internals import answers, executor_count
 
 _IN_WORK_S: Final = 2.0
 """A batch that takes less needs no look at its tasks."""
@@ -21,7 +21,7 @@ _EXECUTORS_KNOWN_S: Final = 600.0
 """How long a lost executor is missed: a cluster may also be made smaller."""
 
 
-def dependency_checks(job: Job, spark: SparkSession) -> Checks:
+def dependency_checks(job: Job) -> Checks:
     """Returns the checks of a job whose query has been started."""
     started = time.monotonic()
 
@@ -32,16 +32,18 @@ def dependency_checks(job: Job, spark: SparkSession) -> Checks:
     seen: dict[Dependency, Ask] = {
         Dependency.STORE: lambda: job.role.store_problem,
         Dependency.DISK: lambda: full_disk(job.checkpoint.folder),
-        Dependency.CORES: lambda: _without_core(spark) if batch_age_s() > _IN_WORK_S else None,
     }
     if not job.config.master.startswith("local"):
-        seen[Dependency.EXECUTORS] = Executors(lambda: _executors(spark))
+        seen[Dependency.CORES] = lambda: _without_core(job.monitoring.spark) if batch_age_s() > _IN_WORK_S else None
+        seen[Dependency.EXECUTORS] = Executors(lambda: _executors(job.monitoring.spark))
     if not job.monitoring.gathers:
         seen[Dependency.TOPIC] = lambda: _topic_problem(job)
     asked: dict[Dependency, tuple[Ask, str]] = {}
     if (uri := job.checkpoint.uri) is not None:
-        folder = HadoopFolder(spark, uri)
-        asked[Dependency.CHECKPOINT] = (lambda: _problem(folder)), f"checkpoint {uri} does not answer"
+        asked[Dependency.CHECKPOINT] = (
+            lambda: _checkpoint_problem(job.monitoring.spark, uri),
+            f"checkpoint {uri} does not answer",
+        )
     return Checks(job.dependencies, batch_age_s=batch_age_s, seen=seen, asked=asked)
 
 
@@ -50,18 +52,24 @@ def _topic_problem(job: Job) -> str | None:
     return None if failing is None else f"the relay's topic cannot be read: {failing}"
 
 
-def _problem(folder: HadoopFolder) -> str | None:
+def _checkpoint_problem(spark: SparkSession | None, uri: str) -> str | None:
     try:
-        folder.names("metadata")
+        if spark is not None and answers(spark):
+            HadoopFolder(spark, uri).names("metadata")
     except KraftwatchError as problem:
         return str(problem)
+    except SPARK_ERRORS:
+        # Java has just ended: it is started again.
+        return None
     return None
 
 
-def _without_core(spark: SparkSession) -> str | None:
+def _without_core(spark: SparkSession | None) -> str | None:
     """Returns that no task of the batch runs, although some wait."""
-    tracker = spark.sparkContext.statusTracker()
+    if spark is None:
+        return None
     try:
+        tracker = spark.sparkContext.statusTracker()
         stages = [stage for each in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(each)) is not None]
     except SPARK_ERRORS:
         return None
@@ -71,10 +79,10 @@ def _without_core(spark: SparkSession) -> str | None:
     return "no executor of Spark takes the tasks of the job: its cluster gives it no cores"
 
 
-def _executors(spark: SparkSession) -> int | None:
+def _executors(spark: SparkSession | None) -> int | None:
     """Returns how many executors work for the job; None if Spark does not say."""
     try:
-        return executor_count(spark)
+        return None if spark is None else executor_count(spark)
     except SPARK_ERRORS:
         return None
 

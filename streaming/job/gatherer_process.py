@@ -6,6 +6,7 @@ pipe, never on a command line and never into a file.
 """
 
 import contextlib
+import io
 import logging
 import os
 import select
@@ -13,8 +14,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from connectors.errors import JournalError, KraftwatchError, ProcessEndedError, UsageError
 from connectors.gather.gatherer_input import (
@@ -25,7 +27,10 @@ from connectors.gather.gatherer_input import (
     settings_to_line,
 )
 from connectors.gather.gatherer_stats import stalled_loop_s
+from connectors.gather.unwritten_rows import row_from_line
 from connectors.kafka.cluster_connection import ClusterConnection
+from connectors.observations.observation import Observation
+from connectors.store.durable_file import full_disk
 from connectors.store.journal_reader import JournalReader
 from rules.model.identifiers import Millis
 
@@ -47,9 +52,20 @@ class GathererProcess:
     """The supervised gatherer process. `start()` returns once it holds the journal; `stop()` ends it."""
 
     def __init__(
-        self, clusters: Sequence[ClusterConnection], *, journal: Path, logs: Path, keep_bytes: int | None = None
+        self,
+        clusters: Sequence[ClusterConnection],
+        *,
+        journal: Path,
+        logs: Path,
+        keep_bytes: int | None = None,
+        on_unwritten: Callable[[Observation], None] = lambda _: None,
     ) -> None:
-        """Starts nothing yet. `logs` is for the gatherer's stderr and statistics; `keep_bytes`: `GathererSettings`."""
+        """Starts nothing yet.
+
+        `logs` is for the gatherer's stderr and statistics; `keep_bytes`: `GathererSettings`; `on_unwritten` takes, in
+        another thread, each row that a full disk does not take.
+        """
+        self._on_unwritten = on_unwritten
         self._stats = logs / "gather-stats.json"
         self._settings = settings_to_line(
             GathererSettings(
@@ -84,8 +100,8 @@ class GathererProcess:
 
     @property
     def loop_stalled_s(self) -> float | None:
-        """For how long the gatherer's event loop has not run; None until it has written its statistics."""
-        return stalled_loop_s(self._stats, pid=self.pid)
+        """For how long the gatherer's event loop has not run; None while it cannot have written its statistics."""
+        return None if full_disk(self._logs) is not None else stalled_loop_s(self._stats, pid=self.pid)
 
     def start(self) -> None:
         """Starts the gatherer and waits until it holds the journal.
@@ -214,13 +230,25 @@ class GathererProcess:
         process = self._process
         assert process is not None
         assert process.stdout is not None
-        with process.stdout:
-            code = self._exit_code(process)
-            output = process.stdout.read().decode(errors="replace").strip()
+        printed: list[str] = []
+        reader = threading.Thread(target=self._read, args=(process.stdout, printed), name="gatherer", daemon=True)
+        reader.start()
+        code = self._exit_code(process)
+        reader.join()
+        output = "\n".join(printed).strip()
         self._close_stdin(process)
         if code is None:
             return f"killed: it recorded nothing for {HANGS_S} s"
         return output or f"exit code {code}"
+
+    def _read(self, stdout: IO[bytes], printed: list[str]) -> None:
+        with io.BufferedReader(stdout) as lines:  # type: ignore[type-var]  # it is unbuffered
+            for line in lines:
+                row = row_from_line(line)
+                if row is None:
+                    printed.append(line.decode(errors="replace"))
+                else:
+                    self._on_unwritten(row)
 
     def _exit_code(self, process: subprocess.Popen[bytes]) -> int | None:
         # Seconds are counted by waits, not by a clock: time in which the job itself was stopped does not count.
@@ -230,7 +258,8 @@ class GathererProcess:
                 return process.wait(1)
             except subprocess.TimeoutExpired:
                 newest = self._published()
-                idle_s = 0 if newest != published else idle_s + 1
+                waits = full_disk(self._logs) is not None
+                idle_s = 0 if newest != published or waits else idle_s + 1
                 published = newest
         process.kill()
         process.wait()

@@ -290,7 +290,7 @@ def _blind(inputs: JobInputs, recorded: Sequence[Alert]) -> list[BlindCluster]:
     found = {one.name: one for one in inputs.blind if one.name in names}
     for alert in recorded:
         reasons = alert.facts.unobserved
-        if alert.cluster in names and alert.rule == BLIND and reasons is not None:
+        if alert.cluster in names and reasons is not None:
             found[alert.cluster] = BlindCluster(
                 name=alert.cluster,
                 since_ms=alert.started_at_ms,

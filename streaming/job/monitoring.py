@@ -1,18 +1,30 @@
-"""Monitoring: the gatherer process and the streaming query, which a changed configuration restarts."""
+"""Monitoring: the gatherer process and the streaming query, which a changed configuration restarts.
+
+The query is started again inside the job, on a new session of Spark if that is necessary, whatever has ended it: Java
+or Spark's Python processes were killed, the host was suspended, the disk was full. Meanwhile the early evaluation goes
+on, and what is missing is Spark (`Restarts`).
+"""
 
 import logging
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Final
 
 from pyspark.sql import SparkSession
 
-from connectors.errors import ProcessEndedError, UsageError
+from connectors.errors import KraftwatchError, ProcessEndedError, StoreError, UsageError
+from connectors.observations.observation import Observation
 from connectors.process.wall_clock import wall_ms
+from connectors.store.durable_file import full_disk
 from connectors.store.journal_reader import JournalReader
 from rules.model.job_state import BlindCluster
 from streaming.config import Config
 from streaming.job.cluster_identity import record_ids
+from streaming.job.dependencies import Dependencies, Dependency
 from streaming.job.gatherer_process import GathererProcess
+from streaming.job.restarts import Restarts
 from streaming.job.spark_state import record_spark_uri, set_state_aside, spark_files, unreadable_state
 from streaming.job.start_up import JobSpec
 from streaming.job.topic_input import RelayedInput, identify_in_topics, query_topic
@@ -22,7 +34,17 @@ from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.early_alerts import EarlyEvaluation, initial_states
 from streaming.pipeline.notifying import Notifying
 from streaming.pipeline.query import Query
-from streaming.pipeline.spark.errors import JobError, StateError
+from streaming.pipeline.spark.errors import (
+    SPARK_ERRORS,
+    BusyError,
+    CheckpointInUseError,
+    FullDiskError,
+    JobError,
+    StateError,
+    error_cause,
+    stop_ignoring_errors,
+)
+from streaming.pipeline.spark.internals import answers, kill_java
 from streaming.pipeline.spark.python_worker import shared_token
 from streaming.pipeline.spark.remote_checkpoint import use_remote_checkpoint
 from streaming.pipeline.spark.spark_files import SparkFiles
@@ -31,6 +53,19 @@ from streaming.pipeline.step import Step
 from streaming.pipeline.topic_files import TopicState
 
 log = logging.getLogger(__name__)
+_MOST_UNWRITTEN: Final = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparkStart:
+    """How Spark is started again."""
+
+    session: Callable[[], SparkSession]
+    """Returns a new session. Raises KraftwatchError if Spark does not start."""
+    dependencies: Dependencies
+    """Where it is noted that Spark is missing."""
+    pause: Callable[[float], object]
+    """Waits some seconds, or until the job stops."""
 
 
 class Monitoring(AbstractContextManager["Monitoring"]):
@@ -44,11 +79,16 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         self._config = config
         folder = None if config.master.startswith("local") else checkpoint.shared_folder
         self._shared = None if folder is None else shared_token(empty_folder(folder))
+        self._unwritten = deque[Observation](maxlen=_MOST_UNWRITTEN)
+        """Rows that a full disk did not take, and that no early evaluation has taken yet."""
         self.gatherer = self._started_gatherer()
         self._early: EarlyEvaluation | None = None
+        self._start: SparkStart | None = None
         self._spark: SparkSession | None = None
         self._query: Query | None = None
+        self._restarts = Restarts(checkpoint.new_state_advice)
         self._has_new_state = False
+        """Whether a new state was begun since the newest batch."""
 
     def __exit__(self, *_: object) -> None:
         self._end_early_evaluation()
@@ -58,6 +98,11 @@ class Monitoring(AbstractContextManager["Monitoring"]):
     def gathers(self) -> bool:
         """Whether this job gathers itself; else it reads what relays sent."""
         return self._config.source == GATHERER
+
+    @property
+    def spark(self) -> SparkSession | None:
+        """The session that is used now; None while there is none."""
+        return self._spark
 
     @property
     def blind_early(self) -> Sequence[BlindCluster]:
@@ -75,7 +120,9 @@ class Monitoring(AbstractContextManager["Monitoring"]):
             journal = JournalReader(self.checkpoint.journal)
             # Of the ledger's alerts; a batch may be recording some.
             with notifying.paused():
-                self._early = EarlyEvaluation(journal, self.spec.settings, notifying=notifying)
+                self._early = EarlyEvaluation(
+                    journal, self.spec.settings, notifying=notifying, unwritten=self._unwritten
+                )
             self._early.__enter__()
 
     def _end_early_evaluation(self) -> None:
@@ -83,9 +130,9 @@ class Monitoring(AbstractContextManager["Monitoring"]):
             self._early.__exit__()
             self._early = None
 
-    def start_query(self, spark: SparkSession, deliver: Deliver, notifying: Notifying) -> None:
+    def start_query(self, spark: SparkSession, start: SparkStart, deliver: Deliver, notifying: Notifying) -> None:
         """Starts the streaming query; with a new state, if it cannot continue with the stored one."""
-        self._spark = spark
+        self._start, self._spark = start, spark
         if self.checkpoint.uri is not None:
             # Of files on this machine the start-up has done it.
             self._check_remote_state(spark_files(spark, self.checkpoint))
@@ -96,7 +143,10 @@ class Monitoring(AbstractContextManager["Monitoring"]):
             query_topic(self._config, self.checkpoint),
             trigger_s=self._config.trigger_s,
         )
-        self._start_step(self._query, notifying)
+        try:
+            self._start_step(self._query, notifying)
+        except JobError as problem:
+            self._plan_restart(start, problem, notifying)
 
     def _check_remote_state(self, files: SparkFiles) -> None:
         record_spark_uri(self.checkpoint, files)
@@ -105,31 +155,84 @@ class Monitoring(AbstractContextManager["Monitoring"]):
             self._set_state_aside(why)
 
     def wait(self, seconds: int, notifying: Notifying) -> None:
-        """Waits while the query runs. Starts it with a new state, once, if it cannot read the stored one.
+        """Waits while the query runs; starts it again, where it has ended, once that is due.
 
-        Raises JobError if it has ended.
+        Raises JobError if it ends again and again, or another job uses the checkpoint.
         """
-        query = self._query
-        if query is None:
+        query, start = self._query, self._start
+        if query is None or start is None:
             return
+        if self._unwritten:
+            self._evaluate_early(notifying)
         try:
-            query.wait(seconds)
+            if self._restarts.problem is None:
+                query.wait(seconds)
+            elif self._restarts.due_in_s > 0:
+                start.pause(min(seconds, self._restarts.due_in_s))
+            elif full_disk(self.checkpoint.folder) is not None:
+                # The alert about the disk says so.
+                start.pause(seconds)
+            else:
+                self._restart(self._restarts.problem, query, start, notifying)
         except JobError as problem:
-            why = self._why_no_state(query, problem)
-            if why is None:
-                raise
+            self._plan_restart(start, problem, notifying)
+        except SPARK_ERRORS as problem:
+            why = f"the streaming query does not start: {error_cause(problem)}"
+            self._plan_restart(start, JobError(why), notifying)
+        if query.has_evaluated and self._restarts.problem is None:
+            self._restarts.succeeded()
+            self._has_new_state = False
+            start.dependencies.found(Dependency.SPARK)
+
+    def _plan_restart(self, start: SparkStart, problem: JobError, notifying: Notifying) -> None:
+        if isinstance(problem, CheckpointInUseError):
+            raise problem
+        if (full := full_disk(self.checkpoint.folder)) is not None:
+            problem = FullDiskError(f"{problem}; {full}")
+        self._restarts.failed(problem)
+        why = f"Spark is started again: {problem}"
+        if not start.dependencies.missing(Dependency.SPARK, why):
+            log.warning("%s", why)
+        self._evaluate_early(notifying)
+
+    def _evaluate_early(self, notifying: Notifying) -> None:
+        if self._early is None or not self._early.runs:
             self.begin_early_evaluation(notifying)
-            self._set_state_aside(why)
-            query.topic = query_topic(self._config, self.checkpoint)
-            self._start_step(query, notifying)
+
+    def _restart(self, problem: JobError, query: Query, start: SparkStart, notifying: Notifying) -> None:
+        """Starts the query that has ended with this problem, on a new session and with a new state if necessary."""
+        answered = self._spark is not None and answers(self._spark)
+        if not answered or self._restarts.of_session:
+            self._renew_session(query, start)
+        # What has ended Java says nothing about the state.
+        why = self._why_no_state(query, problem) if answered else None
+        if why is not None:
+            try:
+                self._set_state_aside(why)
+            except StoreError as failed:
+                raise JobError(f"Spark's state cannot be set aside: {failed}") from failed
+        query.topic = query_topic(self._config, self.checkpoint)
+        self._start_step(query, notifying)
+        self._restarts.started()
+
+    def _renew_session(self, query: Query, start: SparkStart) -> None:
+        before, self._spark = self._spark, None
+        if not kill_java() and before is not None:
+            if not answers(before):
+                raise JobError("spark-submit's Java process has ended: submit the job again")
+            stop_ignoring_errors(before.stop)
+        try:
+            self._spark = query.spark = start.session()
+        except KraftwatchError as problem:
+            raise JobError(f"Spark does not start: {problem}") from problem
 
     def _why_no_state(self, query: Query, problem: JobError) -> str | None:
-        """Returns why a query that ended cannot continue with its state; None if a restart of the job is enough."""
-        if query.has_evaluated or self._has_new_state:
+        """Returns why a query that ended cannot continue with its state; None if a restart of the query is enough."""
+        if query.has_evaluated or self._has_new_state or isinstance(problem, BusyError | FullDiskError):
             return None
         if isinstance(problem, StateError):
             return problem.why
-        assert self._spark is not None, "it has started the query"
+        assert self._spark is not None, "a session was started"
         try:
             return unreadable_state(self._spark, self.checkpoint)
         except JobError:
@@ -151,6 +254,11 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         if self._query is not None:
             self._query.stop()
 
+    def stop_spark(self) -> None:
+        """Ends the session, if there is one."""
+        if self._spark is not None:
+            stop_ignoring_errors(self._spark.stop)
+
     def change(self, config: Config, spec: JobSpec, notifying: Notifying) -> None:
         """Restarts what a changed configuration concerns; each continues where it stopped.
 
@@ -158,7 +266,9 @@ class Monitoring(AbstractContextManager["Monitoring"]):
             JobError: the gatherer could not be restarted.
         """
         before, self.spec, self._config = self.spec, spec, config
-        query = self._query if spec.settings != before.settings else None
+        # One that has ended is started with the new step, once that is due.
+        runs = self._restarts.problem is None
+        query = self._query if runs and spec.settings != before.settings else None
         if query is not None:
             self.begin_early_evaluation(notifying)
             query.stop()
@@ -168,9 +278,12 @@ class Monitoring(AbstractContextManager["Monitoring"]):
                 self.gatherer = self._started_gatherer()
             except (UsageError, ProcessEndedError) as problem:
                 raise JobError(f"the gatherer could not be restarted: {problem}") from problem
-        if query is not None:
+        if query is not None and self._start is not None:
             query.topic = query_topic(config, self.checkpoint)
-            self._start_step(query, notifying)
+            try:
+                self._start_step(query, notifying)
+            except JobError as problem:
+                self._plan_restart(self._start, problem, notifying)
 
     def _start_step(self, query: Query, notifying: Notifying) -> None:
         settings, ledger = self.spec.settings, notifying.ledger
@@ -187,6 +300,8 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         if not self.gathers:
             return RelayedInput(self.checkpoint.topic_files)
         at = self.checkpoint
-        gatherer = GathererProcess(self.spec.clusters, journal=at.journal, logs=at.logs)
+        gatherer = GathererProcess(
+            self.spec.clusters, journal=at.journal, logs=at.logs, on_unwritten=self._unwritten.append
+        )
         gatherer.start()
         return gatherer

@@ -49,9 +49,13 @@ class SinkResponses:
         """Ends the acknowledgements of these alerts."""
         self._acknowledgements.end(alerts, now_ms=wall_ms())
 
-    def silence(self, alerts: Collection[AlertId], *, by: str) -> None:
-        """Silences those of the alerts that still fire, each by its cluster, rule and subject, for an hour."""
+    def silence(self, alerts: Collection[AlertId], *, by: str) -> Millis | None:
+        """Silences those of the alerts that still fire, each by its cluster, rule and subject, for an hour.
+
+        Returns when that ends; None if none of them fires.
+        """
         now_ms = wall_ms()
+        ends_at_ms = Millis(now_ms + SILENCE_MS)
         id_ = secrets.token_hex(4)
         found = [
             Silence(
@@ -60,14 +64,16 @@ class SinkResponses:
                 rule=alert.rule,
                 subject=glob.escape(alert.subject),
                 starts_at_ms=now_ms,
-                ends_at_ms=Millis(now_ms + SILENCE_MS),
+                ends_at_ms=ends_at_ms,
                 author=by,
                 comment="silenced in a message",
             )
             for alert in self._firing(alerts)
         ]
-        if found:
-            self._silences.stored.add(*found, now_ms=now_ms)
+        if not found:
+            return None
+        self._silences.stored.add(*found, now_ms=now_ms)
+        return ends_at_ms
 
     def open_incidents(self, sink: str) -> Sequence[OpenIncident]:
         """Returns the incidents that a sink was notified of and that fire, oldest first."""

@@ -8,6 +8,9 @@ where the former one stopped; the Spark session, the checkpoint and the ledger s
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
+from functools import partial
+
+from pyspark.sql import SparkSession
 
 from connectors.errors import KraftwatchError
 from connectors.process.signals import STOP, SignalFlag
@@ -20,11 +23,11 @@ from streaming.job.checkpoint_lease import CheckpointLease
 from streaming.job.dependencies import Dependencies, Dependency
 from streaming.job.dependency_checks import dependency_checks
 from streaming.job.job import Job
+from streaming.job.monitoring import SparkStart
 from streaming.job.serving import serve, serve_start
 from streaming.job.start_up import created, prepare
 from streaming.pipeline.active_role import job_id
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.spark.errors import stop_ignoring_errors
 from streaming.pipeline.spark.spark_session import start_spark
 
 log = logging.getLogger(__name__)
@@ -95,15 +98,8 @@ def _started_query(job: Job, stop: SignalFlag, say: Print, stack: ExitStack) -> 
         checks.append(stack.enter_context(lease).require)
     late = f"Spark has not started on --master {config.master} yet"
     with dependencies.expected(Dependency.SPARK, late, within_s=_SPARK_S):
-        spark = start_spark(
-            master=config.master,
-            logs=checkpoint.logs,
-            settings={**config.pipeline.spark_settings(), **config.spark},
-            local_files=checkpoint.shared_folder is not None,
-        )
-    stack.callback(stop_ignoring_errors, spark.stop)
-    # Spark's context has replaced the handler of SIGINT.
-    stop.install()
+        spark = _session(job, stop)
+    stack.callback(job.monitoring.stop_spark)
     # Files of this machine answer: there, only Spark takes long, on a busy one.
     waits = (
         nullcontext()
@@ -113,9 +109,23 @@ def _started_query(job: Job, stop: SignalFlag, say: Print, stack: ExitStack) -> 
         )
     )
     with waits:
-        job.monitoring.start_query(spark, job.deliver, job.notifying)
-    checks.append(dependency_checks(job, spark).run)
+        start = SparkStart(session=partial(_session, job, stop), dependencies=dependencies, pause=stop.wait)
+        job.monitoring.start_query(spark, start, job.deliver, job.notifying)
+    checks.append(dependency_checks(job).run)
     return checks
+
+
+def _session(job: Job, stop: SignalFlag) -> SparkSession:
+    config, checkpoint = job.config, job.checkpoint
+    spark = start_spark(
+        master=config.master,
+        logs=checkpoint.logs,
+        settings={**config.pipeline.spark_settings(), **config.spark},
+        local_files=checkpoint.shared_folder is not None,
+    )
+    # Spark's context has replaced the handler of SIGINT.
+    stop.install()
+    return spark
 
 
 def _run_until_stopped(

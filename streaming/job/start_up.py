@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from connectors.errors import UnavailableStoreError, UsageError
+from connectors.errors import UnavailableStoreError, UnwritableStoreError, UsageError
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.process.signals import SignalFlag
@@ -172,6 +172,8 @@ def created(database: Database, stop: SignalFlag, dependencies: Dependencies) ->
     while True:
         try:
             database.create()
+        except UnwritableStoreError:
+            raise
         except UnavailableStoreError as problem:
             dependencies.missing(Dependency.STORE, str(problem))
             if stop.wait(_RETRY_S):

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from pyspark.sql import DataFrame, Row
 
-from connectors.errors import JournalError, UnavailableStoreError
+from connectors.errors import JournalError, UnavailableStoreError, UnwritableStoreError
 from connectors.process.wall_clock import wall_ms
 from connectors.store.alert_codec import FIRING
 from connectors.store.collection import Collection
@@ -62,6 +62,8 @@ class Deliver:
         self.store, self._request_polls, self._on_batch = store, request_polls, on_batch
         self._keep_snapshots = keep_snapshots
         self._wait = wait or threading.Event().wait
+        self._unwritten: dict[str, Any] = {}
+        """Rows for the quarantine that a full disk did not take."""
         self.last_batch_at: float | None = None
         """When the newest micro-batch was delivered (monotonic seconds): /healthz reads it."""
 
@@ -124,11 +126,18 @@ class Deliver:
             log.warning("the snapshots of %s are lost: %s", plural(len(snapshots), "cluster"), problem)
 
     def _put_in_quarantine(self, bad: Mapping[str, Any]) -> None:
-        """Repeats the write until the server of the store answers: no batch is committed before."""
+        """Repeats the write until the server of the store answers: no batch is committed before.
+
+        What a full disk does not take is written with the next rows: alerts do not wait for it.
+        """
         reported = False
+        self._unwritten |= bad
         while True:
             try:
-                self._quarantine.put(bad)
+                self._quarantine.put(self._unwritten)
+            except UnwritableStoreError as problem:
+                log.warning("%s; %s for the quarantine wait for it", problem, plural(len(self._unwritten), "row"))
+                return
             except UnavailableStoreError as problem:
                 if not reported:
                     log.warning("%s; the batch waits for it: it has rows for the quarantine", problem)
@@ -136,6 +145,7 @@ class Deliver:
                 if self._wait(_RETRY_S):
                     raise
             else:
+                self._unwritten = {}
                 return
 
 

@@ -9,6 +9,7 @@ and failed attempts since. The step evaluates the same rows later: the newer eva
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -106,7 +107,7 @@ class EarlyCluster:
     def blind(self) -> TrackedCondition | None:
         """The condition that no data source of the quorum answers, pending or firing; None: one does."""
         conditions = self._monitor.tracked.conditions.values()
-        return next((one for one in conditions if one.rule == BLIND and one.facts.unobserved is not None), None)
+        return next((one for one in conditions if one.facts.unobserved is not None), None)
 
     def is_superseded(self, evaluated_ms: Millis) -> bool:
         """Returns whether the step, by its newest status, has evaluated what was evaluated here at its first one."""
@@ -130,9 +131,20 @@ class EarlyEvaluation:
     """
 
     def __init__(
-        self, journal: JournalReader, settings: Mapping[str, ClusterSettings], *, notifying: Notifying
+        self,
+        journal: JournalReader,
+        settings: Mapping[str, ClusterSettings],
+        *,
+        notifying: Notifying,
+        unwritten: deque[Observation] | None = None,
     ) -> None:
-        """`settings` by cluster name."""
+        """Evaluates nothing yet.
+
+        `settings` by cluster name; `unwritten` gets, from another thread, the rows that a full disk does not take.
+        """
+        self._unwritten = deque[Observation]() if unwritten is None else unwritten
+        self._newest: dict[str, int] = {}
+        """The sequence of the newest row of each cluster: those that are read again when they were stored are older."""
         self._journal, self._notifying, self._store = journal, notifying, notifying.store
         self._begin = self._journal.published_end()
         self._began_ms = wall_ms()
@@ -151,6 +163,11 @@ class EarlyEvaluation:
     def __exit__(self, *_: object) -> None:
         self._stopping.set()
         self._thread.join()
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has not ended."""
+        return self._thread.is_alive()
 
     @property
     def blind(self) -> Sequence[BlindCluster]:
@@ -174,6 +191,8 @@ class EarlyEvaluation:
                 for row in self._journal.read(self._begin, end):
                     self._observe(row)
                 self._begin = end
+                while self._unwritten:
+                    self._observe(self._unwritten.popleft())
                 for name in [name for name in self._clusters if self._is_over(name)]:
                     del self._clusters[name]
                     self._notifying.end_early(name)
@@ -187,6 +206,9 @@ class EarlyEvaluation:
 
     def _observe(self, row: Observation) -> None:
         cluster = self._clusters.get(row.cluster)
+        if row.sequence <= self._newest.get(row.cluster, -1):
+            return
+        self._newest[row.cluster] = row.sequence
         try:
             if cluster is not None and (found := cluster.observe(row)) is not None:
                 self._notifying.put_early(found)

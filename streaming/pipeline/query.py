@@ -1,8 +1,8 @@
 """The streaming query: source -> step -> deliver, restartable from its checkpoint."""
 
-import logging
 import re
 from collections.abc import Callable
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -14,18 +14,27 @@ from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.schema import OUTPUT, STATE
 from streaming.pipeline.source import JournalSource
-from streaming.pipeline.spark.errors import SPARK_ERRORS, JobError, StateError, error_cause, stop_ignoring_errors
+from streaming.pipeline.spark.errors import (
+    SPARK_ERRORS,
+    BusyError,
+    CheckpointInUseError,
+    FullDiskError,
+    JobError,
+    StateError,
+    error_cause,
+    stop_ignoring_errors,
+)
 from streaming.pipeline.spark.internals import release
 from streaming.pipeline.step import Step
 from streaming.pipeline.topic_source import TopicSource
 from streaming.replay.state_codec import UnusableStateError
 
-log = logging.getLogger(__name__)
-
 DeliverBatch = Callable[[DataFrame, int], None]
 TOO_SLOW = "Python worker failed to connect back"
 """Spark's error when its Python planner has not connected within 10 s, although it connects first: the machine is busy
 (`streaming.pipeline.spark.planner_connection`)."""
+_NO_SPACE = "No space left on device"
+"""In the errors of Java and of Python."""
 QUERY_NAME = "kraftwatch"
 """Of the query, in Spark's UI, event log and metrics."""
 _TWO_QUERIES = ("CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming queries are concurrently using")
@@ -59,65 +68,63 @@ class Query:
         self.topic = topic
         self._trigger_s = trigger_s
         self.has_evaluated = False
-        """Whether a batch was evaluated: what Spark stores was readable then."""
-        self._spark = spark
+        """Whether a batch was evaluated since the newest start: what Spark stores was readable then."""
+        self.spark = spark
+        """Of the next start."""
         self._checkpoint = checkpoint
         self._deliver = deliver
         self._running: StreamingQuery | None = None
-        self._step: Step | None = None
+        self._starts = 0
 
     def start(self, step: Step) -> None:
-        """Starts the query from the checkpoint, with this step; on a busy machine the next `wait` starts it."""
-        self._step, self._running = step, None
+        """Starts the query from the checkpoint, with this step; raises as `wait`."""
+        self._running, self.has_evaluated = None, False
+        self._starts += 1
+        deliver = partial(self._deliver_batch, self._starts)
         try:
-            self._running = start(self._spark, self._checkpoint, step, self._deliver_batch, self.topic, self._trigger_s)
+            self._running = start(self.spark, self._checkpoint, step, deliver, self.topic, self._trigger_s)
         except SPARK_ERRORS as problem:
-            self._require_busy(f"does not start on {self._checkpoint.location}", problem)
+            raise self._failure(f"does not start on {self._checkpoint.location}", problem) from problem
 
-    def _deliver_batch(self, frame: DataFrame, batch_id: int) -> None:
+    def _deliver_batch(self, started: int, frame: DataFrame, batch_id: int) -> None:
         self._deliver(frame, batch_id)
-        self.has_evaluated = True
-
-    def _require_busy(self, how: str, problem: Exception) -> None:
-        """Raises the problem, unless the query ended only because the machine is busy: it is started again then."""
-        if TOO_SLOW not in str(problem):
-            raise self._failure(how, problem) from problem
-        log.warning("Spark's planner did not start within 10 s; retrying from the checkpoint")
-        self._running = None
+        # Java may have been killed while this batch was delivered, and the next query started.
+        self.has_evaluated = self.has_evaluated or started == self._starts
 
     def wait(self, seconds: int) -> None:
-        """Waits `seconds` while the query runs. Starts it again, however often, where the machine was too busy.
+        """Waits `seconds` while the query runs.
 
-        Raises UsageError if the step refuses the checkpoint's state, which another cluster wrote, StateError if the
-        query cannot continue with it, and JobError if the query ended by itself.
+        Raises:
+            UsageError: the step refuses the checkpoint's state, which another cluster wrote.
+            StateError: the query cannot continue with its state.
+            CheckpointInUseError: another job uses the checkpoint.
+            BusyError: the machine is too busy.
+            FullDiskError: a disk is full.
+            JobError: the query has ended for any other reason.
         """
-        if self._running is None:
-            assert self._step is not None, "it was started"
-            self.start(self._step)
-            return
+        assert self._running is not None, "it was started"
         try:
             ended = self._running.awaitTermination(seconds)
         except SPARK_ERRORS as problem:
-            self._require_busy("failed", problem)
-            return
+            raise self._failure("failed", problem) from problem
         if ended:
-            raise JobError("the streaming query ended by itself; restart the job")
+            raise JobError("the streaming query ended by itself")
 
     def _failure(self, how: str, problem: Exception) -> JobError | UsageError:
-        """Returns the error that says what to do: to restart the job, or to repair a damaged file."""
-        if (refused := _REFUSED.search(str(problem))) is not None:
+        """Returns the error that says why the query has ended."""
+        text = str(problem)
+        if TOO_SLOW in text:
+            return BusyError("Spark's planner did not start within 10 s, because the machine is busy")
+        if (refused := _REFUSED.search(text)) is not None:
             return UsageError(refused[1])
-        if (unusable := _UNUSABLE.search(str(problem))) is not None:
+        if (unusable := _UNUSABLE.search(text)) is not None:
             return StateError(next(filter(None, unusable.groups())))
-        cause = error_cause(problem)
-        if any(text in str(problem) for text in _TWO_QUERIES):
-            return JobError(
+        if any(each in text for each in _TWO_QUERIES):
+            return CheckpointInUseError(
                 f"the streaming query {how}: another job uses {self._checkpoint.location}: give each job its own place"
             )
-        return JobError(
-            f"the streaming query {how}: {cause}; restart the job, and if this repeats, "
-            f"{self._checkpoint.new_state_advice}: the state is built again"
-        )
+        kind = FullDiskError if _NO_SPACE in text else JobError
+        return kind(f"the streaming query {how}: {error_cause(problem)}")
 
     def stop(self) -> None:
         """Stops the query; Spark repeats an unfinished batch after the next start."""

@@ -21,7 +21,7 @@ from connectors.process.wall_clock import wall_ms
 from connectors.store.bundle_file import unpacked_bundle
 from connectors.store.journal_reader import JournalReader, JournalSnapshot, RowFilter
 from rules.alert import Alert
-from rules.evaluate import BLIND, evaluate
+from rules.evaluate import OBSERVATION_RULES, evaluate
 from rules.finding import Thresholds
 from rules.formatting import LATEST_MS, ms_text, utc_text
 from rules.model.identifiers import Millis
@@ -376,7 +376,11 @@ def recorded_state(read: ReplayedJournal | LogDirContents, thresholds: Mapping[s
     log_dir = read if isinstance(read, LogDirContents) else None
     if log_dir is not None:
         # `monitor-blind` would report that no node answered, but none was queried.
-        evaluation = replace(evaluation, findings=tuple(one for one in evaluation.findings if one.rule != BLIND))
+        evaluation = replace(
+            evaluation,
+            findings=tuple(one for one in evaluation.findings if one.rule not in OBSERVATION_RULES),
+            unknown=tuple(one for one in evaluation.unknown if one.rule not in OBSERVATION_RULES),
+        )
     return ClusterState(
         quorum=quorum,
         evaluation=evaluation,

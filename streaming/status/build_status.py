@@ -133,6 +133,7 @@ def cluster_status(
                 severity=one.severity,
                 summary=one.summary,
                 hold_s=one.hold(state.thresholds[one.rule]) / 1000,
+                nothing_observed=one.facts.unobserved is not None,
             )
             for one in worst_first(evaluation.findings)
         ),

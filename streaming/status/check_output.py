@@ -6,14 +6,15 @@ from rich.text import Text
 
 from connectors.errors import UsageError
 from connectors.store.stored_json import json_safe
-from rules.analysis.safe_to_restart import RestartSafety, known_controllers, safe_to_restart
-from rules.evaluate import BLIND
+from rules.analysis.roles import known_controllers
+from rules.evaluate import OBSERVATION_RULES
 from rules.finding import Finding, Plain, Thresholds
 from rules.formatting import and_join, needed_text, visible
 from rules.model.identifiers import NodeId
+from rules.remedies.safe_to_restart import RestartSafety, safe_to_restart
 from streaming.status import status_tables
 from streaming.status.build_status import cluster_status
-from streaming.status.cluster_status import ClusterState, StatusSource, UnknownStatus, status_json
+from streaming.status.cluster_status import ClusterState, ClusterStatus, StatusSource, UnknownStatus, status_json
 from streaming.status.health import health, records_at_risk, worst_first
 
 _ANSWERS = {
@@ -24,9 +25,9 @@ _ANSWERS = {
 _HOLDS_NOT_APPLIED = "holds are not applied: a finding may disappear within seconds (a restart, an election)"
 
 
-def check_json(state: ClusterState) -> dict[str, Plain]:
-    """Returns the fields of `check --json`: every finding with evidence and remedy."""
-    status = cluster_status(state)
+def check_json(state: ClusterState, status: ClusterStatus | None = None) -> dict[str, Plain]:
+    """Returns the fields of `check --json`: every finding with evidence and remedy. `status`: with the job's alerts."""
+    status = status or cluster_status(state)
     verdict = health(status)
     return {
         **status_json(status, ("cluster", "cluster_id")),
@@ -37,21 +38,25 @@ def check_json(state: ClusterState) -> dict[str, Plain]:
         **status_json(
             status, ("observed_at_ms", "recorded_at_ms", "unknown", "not_applicable", "missing", "source", "age_ms")
         ),
+        **status_json(status, ("acknowledged", "firing")),
     }
 
 
-def check_text(state: ClusterState) -> Text:
-    """Returns the text of `check`."""
-    status, evaluation = cluster_status(state), state.evaluation
+def check_text(state: ClusterState, status: ClusterStatus | None = None) -> Text:
+    """Returns the text of `check`. `status`: with the job's alerts."""
+    status, evaluation = status or cluster_status(state), state.evaluation
     text = Text.assemble(status_tables.BADGES[health(status)], (f" {visible(status.cluster)}\n", "bold"))
     at_risk = records_at_risk(status)
     text.append_text(_source_note(state))
     if at_risk is not None:
         text.append(f"  {at_risk}\n", "bold")
     for one in worst_first(evaluation.findings):
-        hold = status_tables.hold_text(one.hold(state.thresholds[one.rule]) / 1000)
+        hold_s = one.hold(state.thresholds[one.rule]) / 1000
+        hold = status_tables.when_text(status, one.rule, str(one.subject), hold_s)
         text.append(f"  {one.severity} {one.rule} · {visible(str(one.subject))}{hold}\n", "bold")
         text.append(f"    {visible(one.summary)}\n")
+        for response in status_tables.response_lines(status, one.rule, str(one.subject)):
+            text.append_text(response).append("\n")
         for step in one.remedy:
             line, style = status_tables.remedy_line(step)
             text.append(f"    {line}\n", style)
@@ -100,7 +105,7 @@ def evaluate_restart(state: ClusterState, node: int) -> RestartSafety:
     if answer.safe and state.queried_since_ms is not None and state.missing:
         # What a job recorded before may be from before another controller stopped.
         answer = replace(answer, unknown=(f"{and_join(state.missing, 5)} since this command began",))
-    unobserved = [one.summary for one in state.evaluation.findings if one.rule == BLIND]
+    unobserved = [one.summary for one in state.evaluation.findings if one.rule in OBSERVATION_RULES]
     return replace(answer, notes=(*answer.notes, *unobserved))
 
 

@@ -17,14 +17,13 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict, TypeAdapter
 
-from rules.alert import Alert
 from rules.finding import Evaluation, NotApplicable, Plain, Severity, Thresholds, UnknownResult
 from rules.formatting import iso
 from rules.model.history import ControllerStart, Election, Recovery, UncleanElections, VoterChange
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum
-from rules.notifications.acknowledgement import Acknowledgement, by_until
+from streaming.status.job_alerts import AcknowledgedAlert, FiringAlert, JobAlerts
 from streaming.status.log_dir_status import LogDirContents, LogDirStatus
 from streaming.status.voters import (
     CertificateStatus,
@@ -67,6 +66,8 @@ class FindingStatus:
     """The finding in one or two sentences."""
     hold_s: float = 0.0
     """How long the condition must last before a job's alert fires."""
+    nothing_observed: bool = False
+    """Whether the finding is that nothing of the quorum is observed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,41 +124,6 @@ class PendingCondition:
     """When it was first found, by the monitor's clock."""
     due_at_ms: Millis
     """When its hold expires, by the monitor's clock."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AcknowledgedAlert:
-    """A firing alert on which a person works."""
-
-    rule: str
-    """Rule id."""
-    subject: str
-    """What the alert is about."""
-    by: str
-    """The person, or the service in which the person acknowledged it."""
-    at_ms: Millis
-    """When it was acknowledged."""
-    until_ms: Millis | None
-    """When the acknowledgement ends; null: when the alert resolves."""
-    comment: str
-    """The person's note."""
-
-    @classmethod
-    def of(cls, alert: Alert, acknowledgement: Acknowledgement) -> "AcknowledgedAlert":
-        """Returns an alert with its acknowledgement."""
-        return cls(
-            rule=alert.rule,
-            subject=alert.subject,
-            by=acknowledgement.by,
-            at_ms=acknowledgement.at_ms,
-            until_ms=acknowledgement.until_ms,
-            comment=acknowledgement.comment,
-        )
-
-    @property
-    def who(self) -> str:
-        """By whom, and until when."""
-        return by_until(self.by, self.until_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,7 +275,9 @@ class ClusterStatus:
     """Conditions whose hold has not expired, the next one due first: at most 200. Only a running job has them."""
     acknowledged: tuple[AcknowledgedAlert, ...] = ()
     """Firing alerts on which a person works. Only what reads the job's alerts has them: the page and its API, and
-    `status` with --config or --journal."""
+    `status` and `check` with --config or --journal."""
+    firing: tuple[FiringAlert, ...] = ()
+    """The job's firing alerts, with their silences, by the same sources."""
     not_applicable: tuple[NotApplicable, ...] = ()
     """Rules that do not apply to this cluster, or that the configuration disables."""
     changed_severities: tuple[ChangedSeverity, ...] = ()
@@ -416,17 +384,10 @@ def schema_with_iso_times(schema: dict[str, Any]) -> dict[str, Any]:
     return {**schema, "properties": properties, "required": [*map(json_name, schema.get("required", ()))]}
 
 
-def with_acknowledged(
-    status: ClusterStatus, firing: Iterable[Alert], acknowledgements: Iterable[Acknowledgement], now_ms: Millis
-) -> ClusterStatus:
-    """Returns the status with the alerts that are acknowledged; `firing`: those of any cluster."""
-    active = {one.alert_id: one for one in acknowledgements if one.active(now_ms)}
-    found = [
-        AcknowledgedAlert.of(alert, active[alert.alert_id])
-        for alert in firing
-        if alert.cluster == status.cluster and alert.alert_id in active
-    ]
-    return replace(status, acknowledged=tuple(found))
+def with_job_alerts(status: ClusterStatus, alerts: JobAlerts, now_ms: Millis) -> ClusterStatus:
+    """Returns the status with the job's alerts of its cluster, and who has acknowledged or silenced them."""
+    acknowledged, firing = alerts.of_cluster(status.cluster, now_ms)
+    return replace(status, acknowledged=acknowledged, firing=firing)
 
 
 def replication_json(status: ClusterStatus) -> dict[str, Plain]:

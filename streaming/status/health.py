@@ -9,8 +9,7 @@ cluster in which acknowledged records may be lost is never healthy.
 from collections.abc import Collection, Iterable
 from enum import StrEnum
 
-from rules.checks.monitor_blind import NOTHING_OBSERVED, QUORUM_SUBJECT
-from rules.evaluate import BLIND
+from rules.evaluate import OBSERVATION_RULES
 from rules.finding import Finding, Severity
 from rules.formatting import plural
 from streaming.status.cluster_status import ClusterStatus, FindingStatus, StatusSource
@@ -43,10 +42,10 @@ class Health(StrEnum):
 
 def health(status: ClusterStatus) -> Health:
     """Returns the worst severity that was found, or unknown where not everything could be observed."""
-    blind = any(one.rule == BLIND for one in status.findings)
-    unobserved = blind or status.unknown or status.missing or status.source is StatusSource.NONE
+    not_observed = any(one.rule in OBSERVATION_RULES for one in status.findings)
+    unobserved = not_observed or status.unknown or status.missing or status.source is StatusSource.NONE
     return health_of(
-        {one.severity for one in status.findings if one.rule != BLIND},
+        {one.severity for one in status.findings if one.rule not in OBSERVATION_RULES},
         records_at_risk=records_at_risk(status) is not None,
         known=not unobserved and status.leader_id is not None,
         observed=unobserved_quorum(status.findings) is None,
@@ -85,14 +84,7 @@ def unobserved_quorum(findings: Iterable[FindingStatus]) -> FindingStatus | None
 
     None: something is observed.
     """
-    return next(
-        (
-            one
-            for one in findings
-            if (one.rule, one.subject) == (BLIND, str(QUORUM_SUBJECT)) and one.summary.startswith(NOTHING_OBSERVED)
-        ),
-        None,
-    )
+    return next((one for one in findings if one.nothing_observed), None)
 
 
 def worst(each: Iterable[Health]) -> Health:

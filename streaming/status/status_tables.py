@@ -139,6 +139,26 @@ def hold_text(hold_s: float) -> str:
     return f" · fires once it has lasted {ms_text(Millis(round(hold_s * 1000)))}" if hold_s else ""
 
 
+def when_text(status: ClusterStatus, rule: str, subject: str, hold_s: float) -> str:
+    """Returns since when a finding's alert fires, or how long it must last before it does, to be appended."""
+    alert = next((one for one in status.firing if (one.rule, one.subject) == (rule, subject)), None)
+    return hold_text(hold_s) if alert is None else f" · fires, since {utc_text(alert.started_at_ms)}"
+
+
+def response_lines(status: ClusterStatus, rule: str, subject: str) -> Iterable[Text]:
+    """Yields by whom the alert of a finding is acknowledged, and by whom it is silenced."""
+    for one in status.acknowledged:
+        if (one.rule, one.subject) == (rule, subject):
+            yield Text(f"    acknowledged {one.who}{_noted(one.comment)}", "green")
+    for alert in status.firing:
+        if (alert.rule, alert.subject) == (rule, subject) and alert.silence is not None:
+            yield Text(f"    silenced {alert.silence.who}{_noted(alert.silence.comment)}", "green")
+
+
+def _noted(comment: str) -> str:
+    return f": {visible(comment)}" if comment else ""
+
+
 def remedy_line(step: str) -> tuple[str, str]:
     """Returns a step of a remedy as it is printed, a sentence or a command, and its style."""
     if step.startswith("#"):
@@ -228,18 +248,21 @@ def _other_replicas(status: ClusterStatus) -> Iterable[Text]:
 
 
 def _findings(status: ClusterStatus) -> Iterable[RenderableType]:
-    acknowledged = {(one.rule, one.subject): one for one in status.acknowledged}
     for one in status.findings:
-        style = _STYLES[one.severity]
+        style, when = _STYLES[one.severity], when_text(status, one.rule, one.subject, one.hold_s)
         yield Text.assemble(
-            (f"  {one.severity} {one.rule}", style), f" · {visible(one.subject)}{hold_text(one.hold_s)}"
+            (f"  {one.severity} {one.rule}", style),
+            f" · {visible(one.subject)}{when}",
         )
         yield Padding(Text(visible(one.summary)), (0, 0, 0, 4), expand=False)
-        if (found := acknowledged.pop((one.rule, one.subject), None)) is not None:
-            yield Text(f"    acknowledged {found.who}{f': {visible(found.comment)}' if found.comment else ''}", "green")
-    for found in acknowledged.values():
+        yield from response_lines(status, one.rule, one.subject)
+    found = {(one.rule, one.subject) for one in status.findings}
+    for alert in status.firing:
         # The query does not find it, or it is about the job's observations.
-        yield Text(f"  {found.rule} · {visible(found.subject)} fires, acknowledged {found.who}", "green")
+        if (alert.rule, alert.subject) not in found:
+            since = utc_text(alert.started_at_ms)
+            yield Text(f"  {alert.severity} {alert.rule} · {visible(alert.subject)} · fires, since {since}", "bold")
+            yield from response_lines(status, alert.rule, alert.subject)
     if status.findings:
         # `check` takes no --journal.
         recorded = status.source is StatusSource.JOURNAL

@@ -16,12 +16,13 @@ from rules.analysis.electability import (
     without_doubtful,
 )
 from rules.analysis.leadership import current_leader, disagreeing_views
-from rules.analysis.votes import COMPARE, unproved
+from rules.analysis.votes import unproved
 from rules.finding import Plain
 from rules.formatting import and_join, numbered, plural, visible
 from rules.model.identifiers import Endpoint, Epoch, NodeId
 from rules.model.membership import VoterSet
 from rules.model.quorum import Quorum
+from rules.remedies.access_steps import COMPARE
 from streaming.status.log_dir_status import LogDirContents, cluster_of
 
 

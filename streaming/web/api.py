@@ -348,8 +348,8 @@ def openapi() -> dict[str, Any]:
 
 _REFUSALS = {
     400: "The request is invalid",
-    401: "The token of listen_token_file is missing",
-    403: "The job has no listen_token_file, or a browser sent the request without a header of the page",
+    401: "The token of listen_token_file or listen_read_token_file is missing",
+    403: "The job has no listen_token_file, the token only reads, or a browser sent no header of the page",
     404: "There is no such object",
     413: "The body is too long",
     421: "The host of the request is unknown",

@@ -1,4 +1,4 @@
-"""The Flask application: /healthz and /readyz, the checks of the Host header and the token, and all headers."""
+"""The Flask application: /healthz and /readyz, the checks of the Host header and the tokens, and all headers."""
 
 import gzip
 import ipaddress
@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from flask import Blueprint, Flask, Response, request
+from flask import Blueprint, Flask, Response, g, request
 from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import HTTPException
 
 from connectors.errors import UsageError
 from connectors.gather.gatherer_stats import gatherer_problem
 from rules.formatting import and_join
-from streaming.web.page_access import PageAccess, is_bearer
+from streaming.web.page_access import PageAccess, Permission, is_bearer
 
 HEALTH_PATHS = ("/healthz", "/readyz")
 """They are answered without a token, because a kubelet cannot send one, and show no detail of a cluster."""
@@ -112,6 +112,7 @@ def health_endpoints(liveness: JobLiveness) -> Blueprint:
 _GZIP_FROM = 10_000
 _BODY_BYTES = 16_384
 """A request changes one acknowledgement or silence."""
+_TOKENS = "listen_token_file or listen_read_token_file"
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -167,12 +168,14 @@ def application(
 
 def _refusal(access: PageAccess) -> ResponseReturnValue | None:
     try:
-        if access.accepts(request.headers.get("Authorization")):
-            return None
+        permission = access.permission(request.headers.get("Authorization"))
     except UsageError:
-        return {"status": "the job cannot read the file of listen_token_file"}, 503
+        return {"status": f"the job cannot read the file of {_TOKENS}"}, 503
+    g.may_change = permission is Permission.CHANGE
+    if permission is not Permission.NOTHING:
+        return None
     headers = {"WWW-Authenticate": 'Basic realm="kraftwatch", charset="UTF-8"', "Cache-Control": "no-store"}
-    return {"status": "send the token of listen_token_file: Authorization: Bearer TOKEN"}, 401, headers
+    return {"status": f"send the token of {_TOKENS}: Authorization: Bearer TOKEN"}, 401, headers
 
 
 def _refusal_of_change(access: PageAccess) -> ResponseReturnValue | None:
@@ -185,6 +188,8 @@ def _refusal_of_change(access: PageAccess) -> ResponseReturnValue | None:
         return None
     if access.token is None:
         return {"status": "nothing can be changed here without a token: set listen_token_file"}, 403
+    if not g.may_change:
+        return {"status": "this token only reads: send the one of listen_token_file"}, 403
     headers = request.headers
     if not is_bearer(headers.get("Authorization")) and headers.get("X-Requested-With") != "kraftwatch":
         return {"status": "send the token as Authorization: Bearer TOKEN, or X-Requested-With: kraftwatch"}, 403

@@ -13,7 +13,7 @@ from typing import Any
 
 from connectors.sinks.alert_json import alert_object, silence_to_json
 from rules.alert import Alert, AlertState
-from rules.evaluate import BLIND, INHIBITED
+from rules.evaluate import INHIBITED, OBSERVATION_RULES
 from rules.finding import Severity
 from rules.formatting import duration, iso, ms_text
 from rules.model.identifiers import Millis
@@ -25,9 +25,10 @@ from streaming.status.cluster_status import (
     StatusSource,
     UnknownStatus,
     status_json,
-    with_acknowledged,
+    with_job_alerts,
 )
 from streaming.status.health import NO_LEADER_KNOWN, Health, health_of, records_at_risk
+from streaming.status.job_alerts import JobAlerts
 from streaming.status.status_store import EndedRecovery, ReceivedStatus
 from streaming.web.api_objects import ClusterObject, ClusterRow
 
@@ -89,7 +90,9 @@ class ClusterView:
         A warning that the monitor is blind says that the health is unknown; a critical one pages, and counts as such.
         """
         severities = {
-            alert.severity for alert in self.firing if alert.rule != BLIND or alert.severity is Severity.CRITICAL
+            alert.severity
+            for alert in self.firing
+            if alert.rule not in OBSERVATION_RULES or alert.severity is Severity.CRITICAL
         }
         return health_of(
             severities,
@@ -101,7 +104,7 @@ class ClusterView:
     @property
     def _observed(self) -> bool:
         """Whether anything is observed now: an open warning says what was true before."""
-        blind = any(each.rule == BLIND and each.facts.unobserved is not None for each in self.firing)
+        blind = any(each.facts.unobserved is not None for each in self.firing)
         return not blind and not self.stale
 
     @property
@@ -131,9 +134,9 @@ class ClusterView:
             return STARTING if self.starting else "No observation of this cluster has arrived yet"
         if self.stale:
             return f"No status has arrived for {duration(self.age_ms)}: this page shows the last one"
-        blind = next((alert for alert in self.firing if alert.rule == BLIND), None)
-        if blind is not None:
-            return self.summary_of(blind)
+        not_observed = next((alert for alert in self.firing if alert.rule in OBSERVATION_RULES), None)
+        if not_observed is not None:
+            return self.summary_of(not_observed)
         if self.status.source is StatusSource.LIVE:
             return None
         why = next((one.why for one in self.status.unknown if one.rule == NO_LEADER), "no leader answers")
@@ -142,7 +145,7 @@ class ClusterView:
     @property
     def headline(self) -> str:
         """The cluster's state in one sentence."""
-        worst = next((alert for alert in self.firing if alert.rule != BLIND), None)
+        worst = next((alert for alert in self.firing if alert.rule not in OBSERVATION_RULES), None)
         if worst is not None and self.health in (Health.CRITICAL, Health.WARNING):
             return self.summary_of(worst)
         if not self._observed and self.not_observed_reason is not None:
@@ -161,8 +164,8 @@ class ClusterView:
             return None
         due = {(one.rule, one.subject): one.due_at_ms for one in self.pending}
         firing = {(alert.rule, alert.subject) for alert in self.firing}
-        # The findings are ordered by severity; that the monitor is blind says less than any fault that it observes.
-        faults = sorted(self.status.findings, key=lambda one: one.rule == BLIND)
+        # The findings are ordered by severity; what is not observed says less than any fault that is.
+        faults = sorted(self.status.findings, key=lambda one: one.rule in OBSERVATION_RULES)
         for one in faults:
             key = (one.rule, one.subject)
             if one.severity is not Severity.INFO and key not in firing:
@@ -224,7 +227,7 @@ class ClusterView:
         return next((one for one in self.acknowledgements if one.matches(alert)), None)
 
     def row_json(self) -> ClusterRow:
-        """Returns an item of `/api/clusters`: docs/page.md."""
+        """Returns an item of `/api/clusters`."""
         counts = Counter(alert.severity for alert in self.firing)
         plain: Mapping[str, Any] = {} if self.status is None else status_json(self.status, _ROW_FIELDS)
         return {
@@ -247,10 +250,11 @@ class ClusterView:
         }
 
     def to_json(self) -> ClusterObject:
-        """Returns the fields of `/api/clusters/NAME`: docs/page.md."""
+        """Returns the fields of `/api/clusters/NAME`."""
         status: Any = None
         if self.status is not None:
-            status = status_json(with_acknowledged(self.status, self.firing, self.acknowledgements, self.now_ms))
+            alerts = JobAlerts(firing=self.firing, acknowledgements=self.acknowledgements, silences=self.silences)
+            status = status_json(with_job_alerts(self.status, alerts, self.now_ms))
         return {
             **self.row_json(),
             "status": status,

@@ -125,7 +125,7 @@ def _with_known_events(now: ClusterView, past: PastState) -> ClusterView:
 
 
 def fleet_json(view: FleetView) -> FleetObject:
-    """Returns the fields of `/api/clusters`: docs/page.md."""
+    """Returns the fields of `/api/clusters`."""
     every, delivery = view.all(), view.store.delivery
     counts = Counter(one.health for one in every)
     return {

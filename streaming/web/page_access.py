@@ -1,26 +1,37 @@
-"""Who may read and change what the page shows: TLS, and a token that requests must carry. Both are optional."""
+"""Who may read and change what the page shows: TLS, and tokens of which requests must carry one. Both are optional."""
 
 import base64
 import binascii
 import hmac
 import ssl
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 from connectors.errors import UsageError
 from connectors.settings.secret import Secret
 
 
+class Permission(Enum):
+    """What a request may do."""
+
+    NOTHING = "nothing"
+    READ = "read"
+    CHANGE = "change"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageAccess:
-    """The certificate with which the page is served, and its token."""
+    """The certificate with which the page is served, and its tokens. Without a token all may read who can connect."""
 
     certfile: Path | None = None
     """PEM: the certificate and those of its issuers; None serves plain HTTP."""
     keyfile: Path | None = None
     """PEM: the private key; None if it is in `certfile`."""
     token: Secret | None = None
-    """None lets everyone read who can connect."""
+    """The token with which requests read and change; None: nothing can be changed."""
+    read_token: Secret | None = None
+    """The token with which requests only read."""
 
     def tls(self) -> ssl.SSLContext | None:
         """Returns the context for TLS 1.2 and newer; None without a certificate.
@@ -43,24 +54,32 @@ class PageAccess:
             raise UsageError(f"listen_certfile: cannot read {files}: {reason}") from None
         return context
 
-    def check_token(self) -> None:
-        """Reads the token, so that an unreadable, empty or long file is a UsageError at the start."""
+    def check_tokens(self) -> None:
+        """Reads the tokens, so that an unreadable, empty or long file is a UsageError at the start, and equal ones."""
         if self.token is not None:
             self.token.check("listen_token_file")
+        if self.read_token is not None:
+            self.read_token.check("listen_read_token_file")
+            if self.token is not None and self.token.read() == self.read_token.read():
+                raise UsageError("listen_read_token_file: has the token of listen_token_file: make another token")
 
-    def accepts(self, authorization: str | None) -> bool:
-        """Whether a request with this Authorization header may be answered; True without a token.
+    def permission(self, authorization: str | None) -> Permission:
+        """Returns what a request with this Authorization header may do.
 
         The header is `Bearer TOKEN`, or `Basic` with any user name and the token as the password, which a browser can
         send.
 
         Raises:
-            UsageError: the file of the token cannot be read.
+            UsageError: the file of a token cannot be read.
         """
-        if self.token is None:
-            return True
-        # The comparison takes equally long wherever the texts differ.
-        return hmac.compare_digest(_sent_token(authorization or ""), self.token.read().encode())
+        if self.token is None and self.read_token is None:
+            return Permission.READ
+        sent = _sent_token(authorization or "")
+        for token, permission in ((self.token, Permission.CHANGE), (self.read_token, Permission.READ)):
+            # The comparison takes equally long wherever the texts differ.
+            if token is not None and hmac.compare_digest(sent, token.read().encode()):
+                return permission
+        return Permission.NOTHING
 
 
 def is_bearer(authorization: str | None) -> bool:

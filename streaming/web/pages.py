@@ -9,7 +9,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response, g, request
 from flask.typing import ResponseReturnValue
 
 from connectors.errors import UsageError
@@ -113,7 +113,7 @@ def _cluster(view: FleetView, name: str) -> ResponseReturnValue:
         on_timeline=on_timeline,
         held=None if view.past is None else view.past.span(),
         at_ms=at_ms,
-        changeable=view.changeable and at_ms is None,
+        changeable=view.changeable and at_ms is None and g.get("may_change", True),
     )
     when = "" if at_ms is None else f" at {utc_text(at_ms)}"
     title = f"{one.health.value}{when}: {name} · kraftwatch"

@@ -49,7 +49,7 @@ _START_S = 10
 _HEADER_BYTES = 32_768
 _KEPT_BYTES = 65_536
 """How much of a body the application gets: more than it accepts, so that it refuses a longer one."""
-_BODY_BYTES = 16 << 20
+_BODY_BYTES = 256 << 20
 """The longest body that is read, and dropped beyond _KEPT_BYTES: a connection that is closed before its body was read
 is reset, and the client may not see the answer."""
 
@@ -68,7 +68,7 @@ class Server:
         """Listens; answers once entered. UsageError if the address, the certificate or the token cannot be used."""
         host, port = address
         access = access or PageAccess()
-        access.check_token()
+        access.check_tokens()
         self._tls = access.tls()
         self._application = partial(application, host=host, access=access)
         self._app = self._application(blueprints, page_url=page_url)

@@ -4,13 +4,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rules.alert import Alert
-from rules.analysis.safe_to_restart import RestartSafety, known_controllers
+from rules.analysis.roles import known_controllers
 from rules.evaluate import RULES, evaluate, resolved_text, thresholds_for
 from rules.finding import Evaluation, Finding, Thresholds
 from rules.lifecycle import TrackedConditions, advance, firing
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
+from rules.remedies.safe_to_restart import RestartSafety
 from streaming.status.build_status import LIVE_MS, cluster_status
 from streaming.status.check_output import evaluate_restart
 from streaming.status.cluster_status import ClusterState, ClusterStatus

@@ -8,6 +8,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from connectors.delivery.delivery_report import DeliveryReport
+from connectors.process.wall_clock import wall_ms
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
 from streaming.query.past_replay import PastReplay
@@ -158,8 +159,8 @@ def test_report_and_the_picture_of_slack_are_files_that_request_nothing(tmp_path
 def test_the_buttons_acknowledge_and_silence_with_the_login_of_the_browser(browser: Browser, tmp_path: Path) -> None:
     with Served(tmp_path) as served:
         host = f"127.0.0.1:{served.port}"
-        browser.open(f"http://any:{TOKEN}@{host}/")
-        browser.open(f"http://{host}/clusters/prod")
+        # The login stays in the address of the page.
+        browser.open(f"http://any:{TOKEN}@{host}/clusters/prod")
         browser.run("window.prompt = () => 'Ana'")
 
         def press(button: str, shown: str) -> None:
@@ -174,8 +175,14 @@ def test_the_buttons_acknowledge_and_silence_with_the_login_of_the_browser(brows
         press("data-silence-rule", "Silenced by Ana until")
         (silence,) = served.changes.silences.read()
         assert (silence.cluster, silence.rule, silence.subject) == ("prod", "voter-lagging", "voter 2")
+        press("data-end-silence", "Silence 1 h")
+        eventually(lambda: check_not_silenced(served), within_s=WITHIN_S)
         press("data-unacknowledge", "Acknowledge")
         eventually(lambda: check_ended(served), within_s=WITHIN_S)
+
+
+def check_not_silenced(served: Served) -> None:
+    assert [one for one in served.changes.silences.read() if one.active(wall_ms())] == []
 
 
 def check_ended(served: Served) -> None:

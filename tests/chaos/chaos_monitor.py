@@ -31,7 +31,8 @@ DISK_MB, STORE_MB = 400, 400
 """Of a job's disk, and of the store's."""
 THRESHOLDS = {
     **{rule: {"hold": hold} for rule, hold in HOLD_S.items() if " " not in rule},
-    "monitor-blind": {"hold": HOLD_S["monitor-blind"], "controller_hold": HOLD_S["monitor-blind controller"]},
+    "monitor-blind": {"hold": HOLD_S["monitor-blind"]},
+    "controller-not-observed": {"hold": HOLD_S["controller-not-observed"]},
     "unclean-election": {"keep_firing_for": 60},
     "voter-log-regressed": {"keep_firing_for": 60},
     "observer-could-be-voter": {"hold": 30},

@@ -28,7 +28,7 @@ HOLD_S = {
     "stale-voter-endpoint": 20.0,
     "partition-stuck-recovering": 30.0,
     "monitor-blind": 20.0,
-    "monitor-blind controller": 60.0,
+    "controller-not-observed": 60.0,
     "controller-stuck": 10.0,
     "partitions-offline": 20.0,
     "monitor-degraded relay": 60.0,
@@ -70,6 +70,8 @@ EXPLANATIONS: Mapping[str, tuple[Sequence[Kind], Sequence[Kind]]] = {
     "unclean-election": ((), (Kind.RECOVERING, Kind.DIRECTORY_LOST, Kind.STUCK, *_BROKERS)),
     "partitions-offline": ((*_BROKERS, Kind.DIRECTORY_LOST), (Kind.RECOVERING, *_CLUSTER, Kind.BUSY)),
     "monitor-blind": ((), (Kind.NOT_OBSERVED, Kind.MONITOR_OFF, Kind.RELAY_OFF, Kind.BUSY, *_CLUSTER)),
+    "controller-not-observed": ((), (Kind.NOT_OBSERVED, Kind.MONITOR_OFF, Kind.RELAY_OFF, Kind.BUSY, *_CLUSTER)),
+    "resolver-failing": ((), (Kind.NAMELESS, Kind.BUSY)),
     "monitor-degraded": ((), (Kind.MONITOR_OFF, Kind.RELAY_OFF, Kind.BUSY)),
     "raft-invariant-broken": ((), (Kind.OLD_DISK,)),
     "node-restarting": ((Kind.STARTED,), ()),
@@ -104,7 +106,7 @@ class Expected:
         instead = ("stale-voter-endpoint", self.subject.replace("controller", "voter"))
         return (
             (rule == self.rule and self.subject in subject)
-            or (self.rule == "monitor-blind" and (rule, subject) == instead)
+            or (self.rule == "controller-not-observed" and (rule, subject) == instead)
             or (self.rule, rule) == ("failure-tolerance", "voter-disk-replaced")
             or (self.rule, rule, subject) == ("no-leader", "monitor-blind", "quorum")
         )
@@ -182,10 +184,10 @@ class Oracle:
             yield from self._long_enough("voter-disk-replaced", f"controller {node}", partial(self._has_new_disk, node))
             yield from self._long_enough("stale-voter-endpoint", f"voter {node}", partial(self._is_nameless, node))
             yield from self._long_enough(
-                "monitor-blind controller", f"controller {node}", partial(self._is_not_observed, node)
+                "controller-not-observed", f"controller {node}", partial(self._is_not_observed, node)
             )
             yield from self._long_enough(
-                "monitor-blind controller", f"controller {node}", partial(self._serves_none, node)
+                "controller-not-observed", f"controller {node}", partial(self._serves_none, node)
             )
             yield from self._long_enough("controller-stuck", "active controller", partial(self._is_stuck, node))
         for fact in course.facts.of(Kind.DIRECTORY_LOST):
@@ -259,9 +261,8 @@ class Oracle:
         enough = HOLD_S[rule] + DETECTED_S
         for start, end in self.runs(certain):
             if end - start >= enough:
-                inhibited = not rule.startswith(("no-leader", "monitor-")) and not self._leads_between(
-                    start, start + enough
-                )
+                alone = ("no-leader", "monitor-", "controller-not-observed")
+                inhibited = not rule.startswith(alone) and not self._leads_between(start, start + enough)
                 yield Expected(
                     rule=rule.split(" ")[0],
                     subject=subject,

@@ -18,9 +18,9 @@ def mount(folder: Path, *, megabytes: int) -> Path:
     return folder
 
 
-def fill(disk: Path) -> None:
-    """Leaves no space."""
-    file = os.open(disk / _FILLING, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+def fill(disk: Path, name: str = _FILLING) -> None:
+    """Leaves no space; what takes it is a file of this name."""
+    file = os.open(disk / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         while True:
             os.write(file, _CHUNK)

@@ -113,4 +113,32 @@ def test_status_shows_which_alerts_are_acknowledged(tmp_path: Path) -> None:
         "until": None,
         "comment": "INC-1",
     }
-    assert "voter-lagging · voter 1 fires, acknowledged by Ana" in kraftwatch(*status).stdout
+    printed = kraftwatch(*status).stdout
+    assert "voter-lagging · voter 1 · fires, since " in printed
+    assert "acknowledged by Ana: INC-1" in printed
+
+
+@pytest.mark.parametrize(
+    ("environment", "signed"),
+    [
+        ({"SUDO_USER": "ana", "USER": "root", "LOGNAME": "root"}, "ana"),
+        ({"USER": "kafka"}, "kafka"),
+        # As in a container.
+        ({}, "root on pager-1"),
+        ({"uid": "4242"}, "uid 4242 on pager-1"),
+    ],
+    ids=["sudo", "login", "root of a container", "user of a container without a name"],
+)
+def test_an_acknowledgement_has_the_name_of_the_user(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], signed: str
+) -> None:
+    for name in ("SUDO_USER", "USER", "LOGNAME"):
+        monkeypatch.delenv(name, raising=False)
+    uid = int(environment.get("uid", 0))
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("os.getuid", lambda: uid)
+    monkeypatch.setattr("streaming.cli.options.gethostname", lambda: "pager-1")
+
+    assert kraftwatch("ack", "no-leader", "--checkpoint", folder).exit_code == 0
+    assert acknowledged(folder) == {"cluster": signed}

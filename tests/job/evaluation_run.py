@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from deploy.lab import LabError
-from streaming.demo.fault import ExpectedAlert, Fault, Nodes, first_sentence
+from streaming.demo.fault import ExpectedAlert, Fault, Nodes
 from streaming.demo.job_process import AlertLine, JobProcessError
 from streaming.demo.scenarios import Print
 from tests.chaos.counted_sinks import CountedSinks, Marks
@@ -29,7 +29,6 @@ class Evaluated:
     """What one fault showed; its texts are cells of the table."""
 
     alerts: list[str] = field(default_factory=list)
-    sentences: list[str] = field(default_factory=list)
     after_hold: list[str] = field(default_factory=list)
     kafka: Sequence[str] = ("", "")
     """What Kafka's tool printed, and the alerts of its metrics."""
@@ -46,7 +45,7 @@ class Evaluated:
 
     def cells(self) -> Sequence[str]:
         """Returns the cells of its row, without the first and the last one."""
-        lists = ("<br>".join(each) for each in (self.alerts or ["none"], self.sentences, self.after_hold))
+        lists = ("<br>".join(each) for each in (self.alerts or ["none"], self.after_hold))
         return [*lists, self.notified, *self.kafka]
 
 
@@ -101,7 +100,6 @@ class EvaluationRun:
         after_hold = max(0.0, self._received(alert, began) - alert.started_at - hold)
         summary = str(alert.line["summary"])
         found.alerts.append(f"{alert.severity} [{alert.rule}](rules/{alert.rule}.md)")
-        found.sentences.append(first_sentence(summary))
         found.after_hold.append(f"{after_hold:.1f} s")
         found.problems += expected.problems(severity=alert.severity, summary=summary, remedy=alert.remedy)
         return alert

@@ -5,8 +5,6 @@ in test_relay_job.py and `make chaos FAULTS=kill`.
 """
 
 import json
-import os
-import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ import pytest
 from streaming.demo.job_process import JobProcess
 from tests.eventually import eventually
 from tests.job.conftest import short_thresholds
+from tests.job.delayed_java import java_that_waits_for
 from tests.job.job_state import get_json, wait_until_delivered, wait_until_resolved
 from tests.lab import Lab
 from tests.sinks.server import HttpDouble, serving
@@ -69,16 +68,6 @@ def page_with_alert(job: JobProcess) -> dict[str, Any]:
     page = get_json(job, "/api/clusters/test")
     assert [one["rule"] for one in page["firing"]] == ["no-leader"]
     return page
-
-
-def java_that_waits_for(file: Path) -> Path:
-    """Returns a JAVA_HOME whose Java starts once the file exists."""
-    real = os.environ["JAVA_HOME"] + "/bin/java" if "JAVA_HOME" in os.environ else shutil.which("java")
-    java = file.parent / "java-home" / "bin" / "java"
-    java.parent.mkdir(parents=True)
-    java.write_text(f'#!/bin/sh\nwhile [ ! -e {file} ]; do sleep 0.1; done\nexec {real} "$@"\n')
-    java.chmod(0o755)
-    return java.parent.parent
 
 
 def webhook_reasons(server: HttpDouble) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from deploy.build_version import version as build_version
 from streaming import cli
 from tests.eventually import eventually
 from tests.job.configured_job import section
@@ -65,7 +66,7 @@ def test_the_environment_is_small_and_has_no_package_of_an_extra(base: Path) -> 
 
 def test_version_and_the_help_of_every_verb(base: Path) -> None:
     version = kraftwatch(base, "--version")
-    assert (version.returncode, version.stdout) == (0, "kraftwatch 0.1.0\n")
+    assert (version.returncode, version.stdout) == (0, f"kraftwatch {build_version()}\n")
     verbs = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
     assert len(verbs) > 15
     for words in ([], *([name] for name in verbs), *(["data", name] for name in verbs["data"].commands)):

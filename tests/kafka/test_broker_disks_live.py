@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from deploy.lab import kafka_requests
-from rules.analysis.start_conditions import before_a_start
 from rules.model.identifiers import NodeId
+from rules.remedies.start_conditions import before_a_start
 from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
 from tests.kafka.lab_helpers import add_log_directory, second_log_directory

@@ -94,8 +94,8 @@ def outputs_of(
     return found
 
 
-def blind_finding(checked: dict[str, Any]) -> dict[str, Any]:
-    findings = [one for one in checked["findings"] if one["rule"] == "monitor-blind"]
+def finding_of(rule: str, checked: dict[str, Any]) -> dict[str, Any]:
+    findings = [one for one in checked["findings"] if one["rule"] == rule]
     assert len(findings) == 1, checked
     return dict(findings[0])
 
@@ -119,7 +119,7 @@ def denied(lab: Lab, folder: Path) -> dict[str, Any]:
     def log_and_polls_are_denied() -> dict[str, Any]:
         checked = json_of("check", file, "--timeout", "8")
         assert reasons(checked) == {("log", "denied"), ("quorum", "denied")}
-        return blind_finding(checked)
+        return finding_of("monitor-blind", checked)
 
     return eventually(log_and_polls_are_denied, within_s=30)
 
@@ -177,7 +177,7 @@ def test_with_describe_only_the_polls_are_evaluated_and_the_missing_log_is_repor
     polls = checked[POLLS]
 
     assert (polls["health"], polls["missing"]) == ("unknown", ["the metadata log was not answered"])
-    finding = blind_finding(polls)
+    finding = finding_of("monitor-blind", polls)
     assert finding["severity"] == "warning"
     assert "no current answer from the metadata log" in finding["summary"]
     assert "denied (Fetch needs CLUSTER_ACTION on CLUSTER) at " in finding["summary"]
@@ -338,11 +338,11 @@ def test_one_controller_that_refuses_the_login_is_reported_with_the_reason(
         monitored = monitored_cluster_of(lab, gatherer, name=FULL)
         with restarted(lab, refusing, lambda: known.write_text(without), lambda: known.write_text(users)):
             await_fetches_of_all_voters(lab)
-            monitored.start_scenario({"monitor-blind.controller_hold": 3})
+            monitored.start_scenario({"controller-not-observed.hold": 3})
             # While it starts, it closes connections: the hold begins with the failure that lasts.
             eventually(lambda: assert_failing(monitored, Reason.NOT_AUTHENTICATED), within_s=60)
-            monitored.start_scenario({"monitor-blind.controller_hold": 3})
-            alert = monitored.wait_for("monitor-blind", subject=f"controller {refusing}", within_s=90)
+            monitored.start_scenario({"controller-not-observed.hold": 3})
+            alert = monitored.wait_for("controller-not-observed", subject=f"controller {refusing}", within_s=90)
             assert (alert.severity, alert.evidence["reason"]) == ("warning", "not-authenticated")
             assert alert.evidence["observed_controllers"] == others
             endpoint = lab.node(refusing).endpoint
@@ -354,8 +354,8 @@ def test_one_controller_that_refuses_the_login_is_reported_with_the_reason(
             status, checked = json_of("status", file), json_of("check", file, "--timeout", "8")
             failing = [(one["source"], one["endpoint"], one["reason"]) for one in status["failing"]]
             assert ("view", endpoint, "not-authenticated") in failing
-            assert blind_finding(checked)["subject"] == f"controller {refusing}"
-        monitored.wait_for("monitor-blind", "resolved", subject=f"controller {refusing}", within_s=90)
+            assert finding_of("controller-not-observed", checked)["subject"] == f"controller {refusing}"
+        monitored.wait_for("controller-not-observed", "resolved", subject=f"controller {refusing}", within_s=90)
     await_fetches_of_all_voters(lab)
 
 

@@ -14,11 +14,11 @@ import pytest
 from rules.analysis.electability import electable, failures_left
 from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import leaderless
-from rules.analysis.safe_to_restart import safe_to_restart
 from rules.analysis.votes import unlike
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
+from rules.remedies.safe_to_restart import safe_to_restart
 from streaming.status.what_if import Change, controllers_of_quorum, what_if
 from tests.cli import program
 from tests.eventually import eventually

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from rules.analysis.electability import forecast_election, restarted_voters
-from rules.analysis.safe_to_restart import safe_to_restart
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
+from rules.remedies.safe_to_restart import safe_to_restart
 from tests.kafka.conftest import MakeLab
 from tests.kafka.gatherer_run import cluster_of, run_gatherer
 from tests.kafka.monitored_cluster import monitored_cluster_of

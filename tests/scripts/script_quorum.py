@@ -119,6 +119,8 @@ class ScriptedQuorum:
     stopped: dict[ReplicaKey, StoppedReplica] = field(default_factory=dict)
     isr: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     names_unresolvable: bool = False
+    resolver_fails: bool = False
+    """The resolver of the monitor's host answers nothing; connections that are open go on."""
     lost_hosts: set[int] = field(default_factory=set)
     """Controllers whose host name does not resolve, while the others' do."""
     refusing: set[tuple[int, Endpoint]] = field(default_factory=set)
@@ -598,7 +600,8 @@ class ScriptedQuorum:
         return [(voter.key.id, endpoint) for voter in self.voters.values() for endpoint in voter.endpoints]
 
     def _probe(self, node: int, endpoint: Endpoint) -> Probe:
-        lost = self.names_unresolvable or node in self.lost_hosts
+        unresolved = Resolution.RESOLVER_FAILED if self.resolver_fails else Resolution.NAME_NOT_FOUND
+        lost = self.names_unresolvable or self.resolver_fails or node in self.lost_hosts
         listening = (n for n in self.nodes.values() if (n.up or n.listens) and endpoint in n.endpoints)
         there = None if lost else next(listening, None)
         connection, answer = Connection.NOT_TRIED if lost else Connection.REFUSED, Answer.NOT_ASKED
@@ -611,7 +614,7 @@ class ScriptedQuorum:
         return Probe(
             node=NodeId(node),
             endpoint=endpoint,
-            resolution=Resolution.NAME_NOT_FOUND if lost else Resolution.RESOLVED,
+            resolution=unresolved if lost else Resolution.RESOLVED,
             addresses=() if lost else (f"10.0.0.{node}",),
             connection=connection,
             answer=answer,

@@ -94,6 +94,7 @@ class ScriptRun:
             "force-voters": lambda voters: self.cluster.force_voters(numbers(voters)),
             "add-names": self.add_names,
             "drop-names": self.drop_names,
+            "resolver": self.resolver,
             "observations": self.observations,
             "gatherer": self.gatherer,
             "compact": self.compact,
@@ -245,6 +246,10 @@ class ScriptRun:
         """add-names, add-names 2: they resolve again."""
         self.cluster.names_unresolvable &= bool(nodes)
         self.cluster.lost_hosts.difference_update(map(int, nodes))
+
+    def resolver(self, state: str) -> None:
+        """resolver fails, resolver answers: that of the monitor's host."""
+        self.cluster.resolver_fails = state == "fails"
 
     def observations(self, reason: str) -> None:
         """observations timed-out, observations succeed: every observation fails for this reason, or succeeds."""

@@ -457,10 +457,19 @@ def deny_log(scene: IncidentSimulation) -> Iterator[int]:
     scene.gatherer.log_denied = False
 
 
-@incident("monitor-blind")
+@incident("controller-not-observed", static=True)
+def reject_monitor(scene: IncidentSimulation) -> Iterator[int]:
+    node = scene.followers[0]
+    scene.network.rejected.add((MONITOR_ID, node.id))
+    yield scene.fires("controller-not-observed", f"controller {node.id}", after_s=10.0)
+    scene.network.restore_access()
+    yield 10_000
+
+
+@incident("resolver-failing")
 def break_resolver(scene: IncidentSimulation) -> Iterator[int]:
     scene.gatherer.resolver_fails = True
-    yield scene.fires("monitor-blind", "names")
+    yield scene.fires("resolver-failing", "names")
     scene.gatherer.resolver_fails = False
     yield 10_000
 

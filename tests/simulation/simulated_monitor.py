@@ -28,6 +28,7 @@ OVERRIDES: Mapping[str, float] = {
     "broker-disk-replaced.keep_firing_for": KEEP_FIRING_S,
     "broker-fenced.hold": 60.0,
     "broker-flapping.window": FLAPPING_WINDOW_S,
+    "controller-not-observed.hold": 60.0,
     "data-contract-broken.stands": KEEP_FIRING_S,
     "duplicate-node-id.window": DUPLICATE_WINDOW_S,
     "epoch-churn.hold": 20.0,

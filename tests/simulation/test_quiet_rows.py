@@ -51,7 +51,7 @@ WAYS = pytest.mark.parametrize("kind", [PublishedRows, RelayedRows])
 
 
 @WAYS
-@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize("seed", [1, 5])
 def test_no_alert_is_later(seed: int, kind: type[PublishedRows]) -> None:
     simulation = RecordedSimulation(seed, polls_only=seed == 5)
     simulation.run(STEPS)
@@ -60,7 +60,7 @@ def test_no_alert_is_later(seed: int, kind: type[PublishedRows]) -> None:
 
 @pytest.mark.long
 @WAYS
-@pytest.mark.parametrize("seed", range(6, 60))
+@pytest.mark.parametrize("seed", [2, 3, 4, *range(6, 60)])
 def test_no_alert_is_later_with_other_seeds(seed: int, kind: type[PublishedRows]) -> None:
     simulation = RecordedSimulation(seed, polls_only=seed % 6 == 0)
     simulation.run(STEPS)

@@ -1,7 +1,7 @@
 """SinkKind: what the tests of the contract need of one kind of sink that uses HTTP."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +51,6 @@ class SinkKind:
     """Returns its section for the server's URL and CA file; SECRET is in every field that can be secret."""
     reply: Callable[[ReceivedRequest], HttpReply] = accept_all
     """Returns the reply of the real service; asserts that the service would accept the request."""
-    permanent: frozenset[int] = field(default_factory=lambda: frozenset({400, 413, 422}))
-    """The statuses with which the service rejects a document permanently."""
-
-    respects_retry_after: bool = True
-
-    any_answer_accepts: bool = False
-    """Whether nothing but the status tells that the right server answered."""
 
     def open(self, url: str, ca_file: Path, store: StorePlace) -> Sink:
         return self.section(url, ca_file).open(MessageLinks(), store)

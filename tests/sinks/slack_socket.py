@@ -16,7 +16,7 @@ from tornado.websocket import WebSocketHandler
 
 from tests.eventually import eventually
 from tests.sinks.server import HttpReply, ReceivedRequest
-from tests.sinks.slack_double import json_reply
+from tests.sinks.slack_double import CHANNEL, json_reply
 
 OPEN = "/api/apps.connections.open"
 
@@ -81,11 +81,12 @@ class SlackSocket:
         """Sends a message to the newest connection."""
         self._loop.call_soon_threadsafe(self.opened[-1].write_message, json.dumps(message))
 
-    def press(self, action: Mapping[str, Any], *, name: str = "ana", envelope: str = "e-1") -> None:
-        """Says that a person pressed a button; returns once the client has answered."""
+    def press(self, action: Mapping[str, Any], *, name: str = "ana", envelope: str = "e-1", ts: str = "") -> None:
+        """Says that a person pressed a button of the message `ts`; returns once the client has answered."""
         before = len(self.answered)
         user = {"id": "U1", "name": name}
-        payload = {"type": "block_actions", "user": user, "actions": [action]}
+        payload: dict[str, Any] = {"type": "block_actions", "user": user, "actions": [action]}
+        payload["container"] = {"type": "message", "channel_id": CHANNEL, "message_ts": ts}
         self.send({"type": "interactive", "envelope_id": envelope, "payload": payload})
         eventually(lambda: check(len(self.answered) > before, "the button was not answered"), within_s=20)
 

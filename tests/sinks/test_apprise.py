@@ -26,9 +26,6 @@ KINDS = [
         section=lambda url, ca_file: AppriseSection(
             url=SecretStr(url.replace("https://", f"jsons://eva:{SECRET}@") + f"/{SECRET}")
         ),
-        permanent=frozenset(),
-        respects_retry_after=False,
-        any_answer_accepts=True,
     ),
 ]
 

@@ -12,14 +12,13 @@ from connectors.settings.secret import Secret
 from connectors.sinks.apprise import AppriseSection
 from connectors.sinks.bounded_http import BoundedAdapter, bounded
 from connectors.sinks.http_request import post
-from connectors.sinks.sink import Delivered, Outcome, Retry, Sink
+from connectors.sinks.sink import Outcome, Retry, Sink
 from connectors.sinks.sink_config import MessageLinks
 from rules.notifications.notification import single_alert_notification
 from streaming.metrics import heartbeat
 from streaming.metrics.heartbeat import request_url
 from tests.sinks.server import DRIPPING_BODIES, DRIPS, Drip, HttpDouble, HttpReply, dripping
-from tests.sinks.sink_kind import SECRET, SinkKind
-from tests.sinks.subjects import SINK_KINDS
+from tests.sinks.sink_kind import SECRET
 from tests.unit.connectors.kafka.certificates import CertificateAuthority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
@@ -41,36 +40,11 @@ def _trust(trusted: CertificateAuthority, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.fixture(params=SINK_KINDS, ids=str)
-def kind(request: pytest.FixtureRequest) -> SinkKind:
-    found: SinkKind = request.param
-    return found
-
-
 def sent(sink: Sink) -> Sequence[Outcome]:
     began = time.monotonic()
     outcomes = sink.send([single_alert_notification(alert())], sent_at_ms=NOON_MS, deadline_s=DEADLINE_S)
     assert time.monotonic() - began < DEADLINE_S + GRACE_S
     return outcomes
-
-
-@pytest.mark.parametrize("drip", ["header", "100 Continue", "body of an error"])
-def test_a_call_whose_answer_drips_ends_at_its_deadline(
-    kind: SinkKind, server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path, drip: str
-) -> None:
-    server.behave = lambda _: DRIPS[drip]
-
-    assert sent(kind.open(server.url, Path(trusted.file), tmp_path)) == [Retry(reason=LATE)]
-
-
-def test_a_call_whose_accepting_answer_drips_ends_at_its_deadline(
-    kind: SinkKind, server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path
-) -> None:
-    server.behave = lambda _: DRIPPING_BODIES["body"]
-
-    # A webhook is accepted by the status: what follows it is not read.
-    expected = Delivered() if kind.kind == "webhook" else Retry(reason=LATE)
-    assert sent(kind.open(server.url, Path(trusted.file), tmp_path)) == [expected]
 
 
 @pytest.mark.parametrize("drip", [*DRIPS.values(), *DRIPPING_BODIES.values()], ids=[*DRIPS, *DRIPPING_BODIES])
@@ -83,25 +57,6 @@ def test_nothing_that_drips_holds_a_request_beyond_its_deadline(
     assert post(server.url, b"{}", seconds=DEADLINE_S / 2, ca_file=Path(trusted.file)) == Retry(reason=LATE)
 
     assert time.monotonic() - began < DEADLINE_S + GRACE_S
-
-
-def test_a_tls_handshake_that_drips_ends_at_the_deadline(
-    kind: SinkKind, trusted: CertificateAuthority, tmp_path: Path
-) -> None:
-    with dripping(HANDSHAKE) as port:
-        sink = kind.open(f"https://127.0.0.1:{port}", Path(trusted.file), tmp_path)
-
-        assert sent(sink) == [Retry(reason=LATE)]
-
-
-def test_a_proxy_whose_answer_drips_ends_at_the_deadline(
-    kind: SinkKind, trusted: CertificateAuthority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with dripping(TUNNEL) as port:
-        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{port}")
-        sink = kind.open("https://127.0.0.1:9", Path(trusted.file), tmp_path)
-
-        assert sent(sink) == [Retry(reason=LATE)]
 
 
 @pytest.mark.parametrize("scheme", ["insecure", "starttls", "ssl"])

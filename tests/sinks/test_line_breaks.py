@@ -1,20 +1,12 @@
 """A line break in a name from a cluster spreads over lines in no sink, and neither on the page nor on a terminal."""
 
-import io
-import json
 import logging
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qsl
 
 import pytest
 from rich.console import Console
 
 from connectors.errors import ObservationError
-from connectors.sinks.alert_json import to_line
-from connectors.sinks.console import ConsoleSink
-from connectors.sinks.jsonl import JsonlSink
-from connectors.sinks.sink import Delivered, Sink
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Reason
@@ -27,14 +19,10 @@ from streaming.status.status_store import ReceivedStatus
 from streaming.status.what_if import Change, controllers_of_quorum, what_if, what_if_text
 from streaming.web.cluster_view import ClusterView
 from streaming.web.templating import render_cluster
-from tests.sinks.server import HttpDouble, ReceivedRequest
-from tests.sinks.sink_kind import SinkKind
-from tests.sinks.subjects import SINK_KINDS
 from tests.situation.commands import situation
 from tests.situation.situation import NOW
-from tests.unit.connectors.kafka.certificates import CertificateAuthority
-from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
-from tests.unit.rules.hidden_text import LINE_BREAKS, fired, texts, with_hosts
+from tests.unit.connectors.sinks.sink_alerts import alert
+from tests.unit.rules.hidden_text import LINE_BREAKS, fired, with_hosts
 from tests.unit.streaming.job.captured_log import logged_to
 from tests.unit.streaming.status.statuses import state_of
 
@@ -57,13 +45,6 @@ def notification(one: Alert) -> Notification:
     )
 
 
-def of_rules(line_break: str) -> Notification:
-    """An alert that a rule has made of such names."""
-    found = notification(fired(hostile(line_break)))
-    assert EVIL in str(texts(found.alerts))
-    return found
-
-
 def of_anything(line_break: str) -> Notification:
     """An alert with such a name in every text, whatever made it."""
     name = f"c1{line_break}{EVIL}"
@@ -75,66 +56,6 @@ def spread(shown: str | list[str]) -> list[str]:
     """Returns the lines that begin with what follows a line break in a name."""
     whole = [shown] if isinstance(shown, str) else shown
     return [line for each in whole for line in each.splitlines() if line.strip().startswith(EVIL)]
-
-
-def received_texts(request: ReceivedRequest) -> list[str]:
-    """Returns every text in a request, as the service reads it."""
-    body = request.body.decode()
-    try:
-        return texts(json.loads(body))
-    except ValueError:
-        return [text for pair in parse_qsl(body) for text in pair]
-
-
-@pytest.mark.parametrize("kind", SINK_KINDS, ids=str)
-@pytest.mark.parametrize("made", [of_rules, of_anything])
-def test_no_sink_for_people_shows_a_name_on_several_lines(
-    kind: SinkKind,
-    made: Any,
-    server: HttpDouble,
-    trusted: CertificateAuthority,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # For a library that has no option for certificate authorities.
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", trusted.file)
-    server.behave = kind.reply
-    sink = kind.open(server.url, Path(trusted.file), tmp_path)
-    for number, line_break in enumerate(LINE_BREAKS):
-        begun = made(line_break)
-        named = Notification(
-            incident=f"{number}", reason=begun.reason, alerts=begun.alerts, new_transitions=begun.new_transitions
-        )
-        assert sink.send([named], sent_at_ms=NOON_MS, deadline_s=60) == [Delivered()]
-
-    assert len(server.requests) >= len(LINE_BREAKS)
-    for request in server.requests:
-        assert spread(request.body.decode()) == []
-        if made is of_rules or kind.kind not in MACHINE_KINDS:
-            assert spread(received_texts(request)) == []
-    assert any(EVIL in request.body.decode() for request in server.requests)
-
-
-@pytest.fixture
-def stream() -> io.StringIO:
-    return io.StringIO()
-
-
-@pytest.mark.parametrize("line_break", LINE_BREAKS, ids=ascii)
-@pytest.mark.parametrize("made", [of_rules, of_anything])
-def test_console_and_files_keep_a_name_on_its_line(
-    line_break: str, made: Any, stream: io.StringIO, tmp_path: Path
-) -> None:
-    sinks: list[Sink] = [ConsoleSink(stream), JsonlSink(tmp_path / "alerts.jsonl")]
-    for sink in sinks:
-        assert sink.send([made(line_break)], sent_at_ms=NOON_MS, deadline_s=60) == [Delivered()]
-
-    lines = (tmp_path / "alerts.jsonl").read_text()
-    assert spread([stream.getvalue(), lines]) == []
-    assert EVIL in stream.getvalue()
-    assert len(lines.splitlines()) == 2
-    # A topic has the same lines.
-    assert spread(to_line(made(line_break).root, NOON_MS).decode()) == []
 
 
 @pytest.mark.parametrize("line_break", LINE_BREAKS, ids=ascii)

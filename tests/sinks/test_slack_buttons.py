@@ -97,8 +97,12 @@ def test_a_button_silences_the_alert_for_an_hour_and_another_opens_the_page(job:
     job.responses.follow(job.sinks)
     job.socket.connected()
 
-    job.socket.press(job.button("silence"))
+    (message,) = job.slack.channel_messages
+    job.socket.press(job.button("silence"), ts=message.ts)
 
+    eventually(lambda: check(bool(job.slack.replies), "the message does not show it"), within_s=20)
+    (reply,) = job.slack.replies
+    assert (reply.thread_ts, reply.body["text"].partition(" until ")[0]) == (message.ts, ":no_bell: Silenced by ana")
     (silence,) = job.silences.read()
     found = (silence.cluster, silence.rule, silence.subject, silence.author)
     assert found == ("prod", "voter-lagging", "voter 2", "ana")
@@ -106,6 +110,22 @@ def test_a_button_silences_the_alert_for_an_hour_and_another_opens_the_page(job:
     page = job.button("page")
     assert page["url"] == "https://watch.example.com/clusters/prod"
     job.socket.press(page)
+
+
+def test_a_silence_of_what_has_resolved_is_said_to_have_no_effect(job: SlackJob) -> None:
+    job.fire(lagging())
+    job.responses.follow(job.sinks)
+    job.socket.connected()
+    (message,) = job.slack.channel_messages
+    silence = job.button("silence")
+    job.fire()
+    said = len(job.slack.replies)
+
+    job.socket.press(silence, ts=message.ts)
+
+    eventually(lambda: check(len(job.slack.replies) > said, "nothing is said"), within_s=20)
+    assert job.slack.replies[-1].body["text"].startswith("Nothing is silenced")
+    assert job.silences.read() == ()
 
 
 def test_a_resolved_incident_has_no_buttons(job: SlackJob) -> None:

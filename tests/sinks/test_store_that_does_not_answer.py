@@ -10,6 +10,7 @@ from connectors.process.wall_clock import wall_ms
 from connectors.sinks.sink_config import MessageLinks
 from connectors.store.collection import Collection
 from rules.finding import Severity
+from rules.notifications import planner
 from tests.eventually import eventually
 from tests.sinks.pagerduty_double import PagerdutyDouble
 from tests.sinks.responding_job import RespondingJob, lagging
@@ -51,6 +52,7 @@ def test_nothing_is_opened_twice_and_nothing_stays_open(
         assert ("CRITICAL" in message.body["text"], slack.channel_messages) == (True, [message])
 
     eventually(escalated, within_s=60)
-    job.fire()
+    with patch.object(planner, "RECOVERY_MS", 0):
+        job.fire()
     assert {one.state for one in pagerduty.alerts} == {"resolved"}
     assert "RESOLVED" in message.body["text"]

@@ -29,7 +29,6 @@ KINDS = [
             signing_key=SecretStr(SECRET),
             ca_file=ca_file,
         ),
-        any_answer_accepts=True,
     ),
 ]
 

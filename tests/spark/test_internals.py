@@ -1,4 +1,4 @@
-"""Each private name of Spark that kraftwatch uses is still there; docs/spark.md has the whole list."""
+"""Each private name of Spark that kraftwatch uses is still there; docs/spark.md names the other tests."""
 
 import pytest
 from py4j.protocol import Py4JError

@@ -1,4 +1,4 @@
-"""What kraftwatch uses of Spark beside its public interface is still there (docs/spark.md has the whole list)."""
+"""What kraftwatch uses of Spark beside its public interface is still there (docs/spark.md names the other tests)."""
 
 from pathlib import Path
 

@@ -1,6 +1,7 @@
 """What calls to Spark raise, and what a person is told of it."""
 
 import logging
+import re
 from collections.abc import Callable
 
 from py4j.protocol import Py4JError, Py4JNetworkError
@@ -13,10 +14,23 @@ log = logging.getLogger(__name__)
 
 SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
 """What a call to Spark raises: its own error, Java's error, or a lost connection to Java."""
+_QUERY_ENDED = re.compile(r"\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception:\s*(.*?)\s*(?:SQLSTATE: \w+)?$")
 
 
 class JobError(KraftwatchError):
-    """The streaming query ended by itself. The sentence says whether a restart is enough or a file is damaged."""
+    """What the job needs of Spark does not work now. A job that runs restarts the query, a start ends with it."""
+
+
+class BusyError(JobError):
+    """The query did not start only because the machine is busy: a later attempt does."""
+
+
+class FullDiskError(JobError):
+    """The query has ended because a disk is full: it goes on once that has room."""
+
+
+class CheckpointInUseError(JobError):
+    """Another job uses the checkpoint: only a person can decide which one."""
 
 
 class StateError(JobError):
@@ -24,9 +38,7 @@ class StateError(JobError):
 
     def __init__(self, why: str) -> None:
         """`why`: the reason, as a clause."""
-        super().__init__(
-            f"the streaming query cannot continue with its state: {why}; restart the job, which builds it again"
-        )
+        super().__init__(f"the streaming query cannot continue with its state: {why}")
         self.why = why
 
 
@@ -36,7 +48,10 @@ def error_cause(problem: Exception) -> str:
         return "Spark's Java process has ended (killed, or out of memory)"
     texts = [line.strip() for line in str(problem).splitlines() if line.strip() and not line.lstrip().startswith("at ")]
     lines = [line for line in texts if "Error" in line or "Exception" in line]
-    return redact([type(problem).__name__, *texts[:1], *lines[-1:]][-1])[:500]
+    cause = [type(problem).__name__, *texts[:1], *lines[-1:]][-1]
+    if (ended := _QUERY_ENDED.match(cause)) is not None:
+        cause = ended[1] or "Spark gives no reason: see its log, spark.log"
+    return redact(cause)[:500]
 
 
 def stop_ignoring_errors(stop: Callable[[], None]) -> None:

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.context import SQLContext
 
 
 def java_of(spark: SparkSession) -> Any:
@@ -50,3 +52,35 @@ def release(frame: DataFrame) -> None:
     gateway = frame.sparkSession.sparkContext._gateway
     if gateway is not None:
         gateway.detach(frame._jdf)
+
+
+def answers(spark: SparkSession) -> bool:
+    """Returns whether the session's Java runs and its context was not stopped."""
+    context: Any = spark.sparkContext
+    try:
+        return context._jsc is not None and not context._jsc.sc().isStopped()
+    except (Py4JError, ConnectionError):
+        return False
+
+
+def kill_java() -> bool:
+    """Kills the Java process that this process has started, and forgets its session, so that another can be started.
+
+    Returns False, and changes nothing, if another process has started Java (spark-submit).
+    """
+    gateway: Any = SparkContext._gateway
+    if gateway is None:
+        return True
+    if gateway.proc is None:
+        return False
+    # Also one that does not answer.
+    gateway.proc.kill()
+    gateway.proc.wait()
+    gateway.proc.stdin.close()
+    if (server := getattr(SparkContext._active_spark_context, "_accumulatorServer", None)) is not None:
+        server.shutdown()
+    gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+    SQLContext._instantiatedContext = None
+    return True

@@ -60,6 +60,9 @@ SETTINGS: Mapping[str, str] = {
     **AUTH_TIMEOUT,
 }
 LOCAL_SETTINGS: Mapping[str, str] = {
+    # Spark removes an executor that it has not heard of for two minutes, by the wall clock: on a host that was stopped
+    # the only one. It runs in the driver's Java and cannot be lost; without it no task runs any more.
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "3650d",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     # For each local file Hadoop writes a .crc file and forks chmod twice: a quarter of the JVM's CPU time when idle.

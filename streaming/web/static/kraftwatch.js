@@ -65,6 +65,12 @@
     answeredAt = Date.now();
   };
 
+  // A browser refuses requests for an address with a login in it, and a relative one has that of this page.
+  const address = (url) => {
+    const { pathname, search } = new URL(url, location.href);
+    return location.origin + pathname + search;
+  };
+
   const refresh = async () => {
     clearTimeout(timer);
     if (pending) pending.abort();
@@ -76,7 +82,7 @@
     const began = performance.now();
     const deadline = setTimeout(() => mine.abort(), 15000);
     try {
-      const answer = await fetch(location.href, {
+      const answer = await fetch(address(location.href), {
         headers: { "If-None-Match": main.dataset.live }, cache: "no-store", signal: mine.signal,
       });
       if (answer.status === 200) {
@@ -145,7 +151,7 @@
     main.setAttribute("aria-busy", "true");
     try {
       for (;;) {
-        const answer = await fetch(url, { cache: "no-store", signal: mine.signal });
+        const answer = await fetch(address(url), { cache: "no-store", signal: mine.signal });
         const text = await answer.text();
         if (mine.signal.aborted) return;
         if (answer.status === 202) {
@@ -260,7 +266,7 @@
   const change = async (button, method, path, body) => {
     button.disabled = true;
     try {
-      const answer = await fetch(path, {
+      const answer = await fetch(address(path), {
         method, headers: { "X-Requested-With": "kraftwatch", "Content-Type": "application/json" },
         body: body && JSON.stringify(body), cache: "no-store",
       });
@@ -278,8 +284,9 @@
   document.addEventListener("click", (event) => {
     const button = event.target.closest && event.target.closest(".changes button");
     if (!button) return;
-    const { acknowledge, unacknowledge, silenceRule, silenceSubject, silenceCluster } = button.dataset;
+    const { acknowledge, unacknowledge, endSilence, silenceRule, silenceSubject, silenceCluster } = button.dataset;
     if (unacknowledge) return change(button, "DELETE", "/api/acknowledgements/" + unacknowledge);
+    if (endSilence) return change(button, "DELETE", "/api/silences/" + encodeURIComponent(endSilence));
     const by = name();
     if (!by) return;
     if (acknowledge) return change(button, "POST", "/api/acknowledgements", { fingerprint: acknowledge, by });

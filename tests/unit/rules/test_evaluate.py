@@ -179,6 +179,11 @@ def test_voters_record_without_endpoints_makes_no_rule_fail(faulty: list[str], v
         ("voter-disk-replaced.half-done", 1, r"rule .* has no threshold 'half-done': did you mean 'half_done'\?"),
         ("no-leader", 1, r"rule 'no-leader' has no threshold '': known names: hold, clear"),
         ("no-leader.fetch_age", 1, r"rule 'no-leader' has no 'fetch_age' of its own: set 'ages.fetch', for all rules"),
+        (
+            "monitor-blind.controller_hold",
+            1,
+            "rule 'monitor-blind' has no 'controller_hold': set 'controller-not-observed.hold'",
+        ),
         ("ages.poll_age", 1, r"rule 'ages' has no 'poll_age' of its own: set 'ages.poll', for all rules"),
         *(
             ("no-leader.hold", value, f"invalid value {value:g} for threshold .*: expected a number of 0 or more")

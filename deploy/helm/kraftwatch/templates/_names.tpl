@@ -35,6 +35,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- $_ := set $fixed "listen_certfile" (printf "%s/page.crt" $secrets) -}}
 {{- $_ := set $fixed "listen_keyfile" (printf "%s/page.key" $secrets) -}}
 {{- $_ := set $fixed "listen_token_file" (printf "%s/page-token" $secrets) -}}
+{{- $_ := set $fixed "listen_read_token_file" (printf "%s/page-read-token" $secrets) -}}
 {{- toYaml (merge $fixed (deepCopy .Values.config)) -}}
 {{- end -}}
 

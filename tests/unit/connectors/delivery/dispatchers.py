@@ -1,12 +1,16 @@
-"""Dispatchers with sinks that hang."""
+"""Dispatchers with sinks that hang, or whose disk is full."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from typing import Any
 
+import pytest
+
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.sink import DeliveryMode, Outcome, Sink
+from connectors.store import alert_store
 from connectors.store.tables import job_database
 from rules.notifications.notification import Notification
 from tests.recording_dispatcher import RecordingDispatcher
@@ -28,3 +32,17 @@ class HangingSink(RecordingSink):
     def respond(self, notifications: Sequence[Notification]) -> Sequence[Outcome]:
         assert self.release.wait(30)
         return super().respond(notifications)
+
+
+@contextmanager
+def full_disk(ledger: Ledger) -> Iterator[None]:
+    """The database of a ledger cannot become larger, and what cannot be written is tried again at once."""
+    database = ledger._store._database
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(alert_store, "_RETRY_S", 0.0)
+        with database.transaction() as connection:
+            # The size that the database has.
+            connection.exec_driver_sql("PRAGMA max_page_count = 1")
+        yield
+        with database.transaction() as connection:
+            connection.exec_driver_sql("PRAGMA max_page_count = 1000000")

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from connectors.delivery.delivery_report import SinkResult
+from connectors.delivery.ledger import stored_alerts
 from connectors.delivery.sink_worker import SinkCall
 from connectors.errors import StoreError
 from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Rejected, Retry, SerialSink
 from connectors.store.alert_store import AlertStore
+from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
@@ -21,9 +23,10 @@ from rules.notifications.notification import Notification, single_alert_notifica
 from rules.notifications.route import Route, Silence
 from tests.eventually import eventually
 from tests.recording_dispatcher import RecordingDispatcher
-from tests.unit.connectors.delivery.dispatchers import HangingSink, dispatcher_with
+from tests.unit.connectors.delivery.dispatchers import HangingSink, dispatcher_with, full_disk
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
 
+LARGE = alert("large", summary="x" * 100_000)
 FIRST, SECOND, RESOLVED = alert("one"), alert("two"), alert("one", resolved=True)
 
 
@@ -35,16 +38,6 @@ def deliver_in(dispatcher: RecordingDispatcher, seconds: range, *alerts: Alert) 
     """Delivers the alerts in the first of the seconds and nothing in the others; returns the last results."""
     dispatcher.deliver(alerts, later(seconds[0]))
     return [dispatcher.deliver([], later(second)).sinks for second in seconds[1:]][-1]
-
-
-def test_a_failing_sink_receives_the_rest_later_in_order(tmp_path: Path) -> None:
-    sink = RecordingSink(outcomes=[Delivered(), Retry(reason="unreachable"), Retry(reason="unreachable")])
-    dispatcher = dispatcher_with(tmp_path, sink)
-    result = dispatcher.deliver([FIRST, SECOND, RESOLVED], NOON_MS).sinks["recording"]
-    assert (result.delivered, result.retry, result.pending) == (1, 2, 2)
-    assert (result.failing, result.set_aside) == ("unreachable", 2)
-    dispatcher.deliver([], later(2))
-    assert sink.transitions == [FIRST, SECOND, RESOLVED]
 
 
 def test_what_was_silenced_to_its_end_is_not_sent_although_the_silence_ended_during_a_retry_after(
@@ -232,23 +225,38 @@ def test_many_pending_transitions_are_sent_in_several_calls(tmp_path: Path) -> N
     assert sink.transitions == alerts
 
 
-def test_a_full_disk_under_the_ledger_raises_an_error_and_nothing_is_sent(
+def test_a_ledger_that_cannot_be_used_raises_an_error_and_nothing_is_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = RecordingSink()
     dispatcher = dispatcher_with(tmp_path, sink)
 
-    def full(*_: object) -> None:
-        raise StoreError("kraftwatch.db cannot be used: database or disk is full")
+    def damaged(*_: object) -> None:
+        raise StoreError("kraftwatch.db cannot be used: database disk image is malformed")
 
-    monkeypatch.setattr(AlertStore, "_write", full)
-    with pytest.raises(StoreError, match="disk is full"):
+    monkeypatch.setattr(AlertStore, "_write", damaged)
+    with pytest.raises(StoreError, match="is malformed"):
         dispatcher.deliver([FIRST], NOON_MS)
     monkeypatch.undo()
     assert sink.calls == 0
     # Spark repeats the batch.
     dispatcher.deliver([FIRST], NOON_MS)
     assert sink.transitions == [FIRST]
+
+
+def test_what_a_full_disk_does_not_record_is_sent_once(tmp_path: Path) -> None:
+    sink = RecordingSink()
+    dispatcher = dispatcher_with(tmp_path, sink)
+    with full_disk(dispatcher.ledger):
+        for second in range(5):
+            dispatcher.deliver([LARGE], later(second))
+        assert not stored_alerts(job_database(tmp_path, read_only=True))
+    dispatcher.deliver([FIRST], later(5))
+    assert sink.transitions == [LARGE, FIRST]
+    assert [stored_alerts(job_database(tmp_path)), dispatcher_with(tmp_path, sink).ledger.pending("recording")] == [
+        (LARGE, FIRST),
+        [],
+    ]
 
 
 def test_of_several_requested_delays_the_longest_is_respected(tmp_path: Path) -> None:
@@ -333,19 +341,6 @@ def test_a_repetition_that_fails_is_not_put_off_until_the_next_one(tmp_path: Pat
     assert len(sink.notifications) == 1
     dispatcher.deliver([], later(3602))
     assert len(sink.notifications) == 2
-
-
-def test_a_silence_holds_back_notifications_to_people_but_not_to_records(tmp_path: Path) -> None:
-    silence = Silence(
-        id="s", subject="one", starts_at_ms=NOON_MS, ends_at_ms=later(60), author="eva", comment="new disks"
-    )
-    people, record = RecordingSink("people", mode=DeliveryMode.INCIDENTS), RecordingSink("record")
-    dispatcher = dispatcher_with(tmp_path, people, record, silences=lambda _: [silence])
-    report = dispatcher.deliver([FIRST], NOON_MS)
-    assert (people.notifications, record.transitions) == ([], [FIRST])
-    assert (report.sinks["people"].silenced, report.sinks["people"].pending) == (1, 1)
-    dispatcher.deliver([], later(60))
-    assert people.transitions == [FIRST]
 
 
 def test_an_alert_silenced_from_beginning_to_end_is_discarded_permanently(tmp_path: Path) -> None:

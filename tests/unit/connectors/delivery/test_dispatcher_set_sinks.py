@@ -34,6 +34,20 @@ def test_a_sink_whose_route_is_widened_receives_what_is_firing(mode: DeliveryMod
     assert (narrow.transitions, wide.transitions) == ([], [FIRST])
 
 
+@pytest.mark.parametrize("mode", DeliveryMode)
+def test_a_sink_that_returns_with_a_wider_route_is_not_sent_the_end_alone(mode: DeliveryMode, tmp_path: Path) -> None:
+    narrow, wide = RecordingSink("pager", mode, route=Route(clusters=("beta",))), RecordingSink("pager", mode)
+    dispatcher = dispatcher_with(tmp_path, narrow)
+    dispatcher.deliver([FIRST], NOON_MS)
+    dispatcher.dispatcher.set_sinks([])
+    dispatcher.deliver([alert("one", resolved=True)], NOON_MS)
+
+    dispatcher.dispatcher.set_sinks([wide])
+
+    assert dispatcher.deliver([SECOND], NOON_MS).sinks["pager"].pending == 0
+    assert wide.transitions == [SECOND]
+
+
 def test_a_kept_sink_that_fails_is_not_called_earlier_because_the_sinks_were_read_again(tmp_path: Path) -> None:
     failing = RecordingSink("failing", unreachable=True)
     dispatcher = dispatcher_with(tmp_path, failing)

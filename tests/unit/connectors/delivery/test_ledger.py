@@ -25,6 +25,7 @@ from rules.model.job_state import ClockStep
 from rules.model.monitoring import Reason
 from rules.notifications.incident import deduplication_key
 from rules.notifications.notification import Notified
+from tests.unit.connectors.delivery.dispatchers import full_disk
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 FIRST, SECOND, RESOLVED = alert("one"), alert("two"), alert("one", resolved=True)
@@ -328,21 +329,20 @@ def test_a_sink_that_is_added_again_after_it_was_removed_was_notified_of_nothing
     assert ([*again.last_notified("stays")], [*again.last_notified("goes")]) == ([incident], [])
 
 
-def test_a_write_that_fails_changes_nothing(tmp_path: Path) -> None:
-    database = job_database(tmp_path)
-    ledger = Ledger(database)
-    ledger.add_sink("a")
-    with database.transaction() as connection:
-        # The size that the database has.
-        connection.exec_driver_sql("PRAGMA max_page_count = 1")
-    with pytest.raises(StoreError, match="database or disk is full"):
-        ledger.record([FIRST, alert("large", summary="x" * 100_000)], NOON_MS)
-    assert (ledger.pending("a"), ledger.history()) == ([], ())
-    with database.transaction() as connection:
-        connection.exec_driver_sql("PRAGMA max_page_count = 1000000")
-    assert ledger.record([SECOND], NOON_MS) == (SECOND,)
-    assert opened(tmp_path).pending("a") == [SECOND]
-    assert [deduplication_key(one) for one in ledger.incidents("a")] == [SECOND.fingerprint], "the first was not stored"
+def test_what_a_full_disk_does_not_take_is_recorded_in_its_order_once_there_is_room(tmp_path: Path) -> None:
+    ledger = opened(tmp_path, "a", "b")
+    large = alert("large", summary="x" * 100_000)
+    with full_disk(ledger):
+        assert ledger.record([FIRST, large], NOON_MS) == (FIRST, large)
+        ledger.mark_delivered("a", [FIRST.key])
+        ledger.record([RESOLVED], NOON_MS)
+        ledger.discard("b", [large.key])
+        assert (ledger.pending("a"), ledger.pending("b")) == ([large, RESOLVED], [FIRST, RESOLVED])
+        assert opened(tmp_path).history() == ()
+    ledger.reconcile([], NOON_MS)
+    again = opened(tmp_path)
+    assert (again.pending("a"), again.pending("b")) == ([large, RESOLVED], [FIRST, RESOLVED])
+    assert again.firing() == [large]
 
 
 def test_a_database_that_was_deleted_while_the_job_runs_is_not_written(tmp_path: Path) -> None:

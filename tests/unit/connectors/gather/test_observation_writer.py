@@ -184,6 +184,8 @@ def advancing(second: int, *, behind: int = 0) -> Poll:
             [advancing(5), failed(Reason.TIMED_OUT, "c1:9093", ObservationSource.QUORUM), advancing(6), advancing(7)],
             [False, False, False, True],
         ),
+        # A condition may begin with the first poll that is newer than a change.
+        ([advancing(5), advancing(6), PROBED, advancing(7), advancing(8)], [False, True, False, False, True]),
         ([PROBED, PROBED], [False, True]),
         ([view(1), view(1), view(1, log=LEADER_LOG), view(1, log=LEADER_LOG)], [False, True, False, True]),
     ],

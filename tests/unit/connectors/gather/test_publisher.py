@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.errors import JournalError
+from connectors.errors import JournalError, UnwritableJournalError
+from connectors.gather import publisher as publisher_module
 from connectors.gather.publisher import Publisher
 from connectors.kafka.event_loop import EventLoop
 from connectors.observations.observation import Observation, ObservationKind, Urgency
@@ -231,6 +232,46 @@ def test_a_requested_row_that_is_written_already_is_published_and_none_is_made(l
     publisher.add(row(120))
     run_pending(loop)
     assert journal.published == [2, 3], "the next row is not urgent"
+
+
+def test_rows_wait_while_the_disk_is_full_and_are_published_once_it_has_room(loop: EventLoop) -> None:
+    class Full(RecordedJournal):
+        full = True
+
+        def publish(self) -> int:
+            if self.full:
+                raise UnwritableJournalError("no space left")
+            return super().publish()
+
+    ended: list[bool] = []
+    journal = Full()
+    publisher = Publisher(journal, loop, on_failure=lambda: ended.append(True))
+    for at in range(3):
+        publisher.add(row(at, urgency=Urgency.URGENT))
+        run_pending(loop)
+        publisher.publish_regularly()
+    assert (journal.published, ended) == ([], [])
+
+    journal.full = False
+    publisher.publish_regularly()
+    assert journal.published == [3]
+    publisher.add(row(4, urgency=Urgency.URGENT))
+    run_pending(loop)
+    assert journal.published == [3, 4]
+
+
+def test_a_gatherer_ends_when_too_much_waits_for_a_full_disk(loop: EventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(RecordedJournal):
+        def publish(self) -> int:
+            raise UnwritableJournalError("no space left")
+
+    monkeypatch.setattr(publisher_module, "_MOST_UNWRITTEN", 100)
+    publisher = Publisher(Full(), loop, on_failure=lambda: None)
+    for at, size in ((1, 100), (2, 1)):
+        assert publisher.failure is None
+        publisher.add(replace(row(at, urgency=Urgency.URGENT), payload=bytes(size)))
+        publisher.publish_regularly()
+    assert str(publisher.failure) == "no space left"
 
 
 def test_unwritable_journal_ends_the_gatherer(loop: EventLoop) -> None:

@@ -1,11 +1,14 @@
 """JournalWriter: order, durability, refused journals, retention, and the follow position after a restart."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from connectors.errors import JournalError, JournalInUseError
+from connectors.errors import JournalError, JournalInUseError, UnwritableJournalError
 from connectors.observations.observation import Observation, ObservationKind, from_json
 from connectors.store import journal_writer
 from connectors.store.journal_file import journal_file
@@ -90,20 +93,43 @@ def test_a_damaged_file_is_refused_with_the_command_that_repairs_it(tmp_path: Pa
         assert command in str(problem.value) or not content
 
 
-def test_a_full_disk_is_reported_in_one_sentence_and_the_journal_can_be_reopened(tmp_path: Path) -> None:
-    rows = written(tmp_path, 2)
+def test_a_full_disk_is_reported_in_one_sentence_and_takes_the_rows_once_it_has_room(tmp_path: Path) -> None:
+    rows, large, small = written(tmp_path, 2), poll(5_000, payload=bytes(1 << 20)), poll(6_000)
     with JournalWriter(tmp_path) as writer:
-        writer.append([poll(5_000, payload=bytes(1 << 20))])
+        writer.note_endpoints({"a": "changed"})
+        writer.append([large])
         assert writer._database is not None
         writer._database.execute("PRAGMA max_page_count = 10")
-        with pytest.raises(JournalError, match=r"observations\.db cannot be used: database or disk is full; fix the"):
+        with pytest.raises(
+            UnwritableJournalError, match=r"observations\.db cannot be used: database or disk is full; fix"
+        ):
             writer.publish()
-        with pytest.raises(JournalError, match="has failed"):
-            writer.append([poll()])
+        writer.append([small])
+        assert writer.publish() == 4
+    newest = [replace(one, sequence=at) for at, one in ((2, large), (3, small))]
+    assert list(JournalReader(tmp_path).read(0, 4)) == [*rows, *newest]
     with JournalWriter(tmp_path) as writer:
-        assert writer.published_end == 2
+        assert (writer.published_end, writer.endpoints("a")) == (4, "changed")
+
+
+def test_rows_that_the_disk_took_although_it_reported_an_error_are_not_stored_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def fails_after_the_commit(path: Path) -> Iterator[None]:
+        yield
+        raise UnwritableJournalError(f"{path} cannot be used: disk I/O error")
+
+    rows = written(tmp_path, 2)
+    with JournalWriter(tmp_path) as writer:
+        writer.append([poll(5_000)])
+        with monkeypatch.context() as patch, pytest.raises(UnwritableJournalError):
+            patch.setattr(journal_writer, "errors", fails_after_the_commit)
+            writer.publish()
         writer.append([poll(6_000)])
-    assert list(JournalReader(tmp_path).read(0, 2)) == rows
+        assert writer.publish() == 4
+    read = list(JournalReader(tmp_path).read(0, 4))
+    assert [one.observed_at_ms for one in read] == [*(one.observed_at_ms for one in rows), 5_000, 6_000]
 
 
 def test_a_folder_that_cannot_be_created_is_reported_in_one_sentence(tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ def test_network_policy_lets_through_what_the_configuration_names(tmp_path: Path
 def test_config_map_of_the_chart_is_a_valid_configuration(tmp_path: Path) -> None:
     manifests = rendered(tmp_path, {"config": {"maintenance": [], "master": "local[1]"}})
     text = manifests["ConfigMap"]["data"]["kraftwatch.yaml"]
-    for name in ("password", "page-token", "page.crt", "page.key", "ca.pem"):
+    for name in ("password", "page-token", "page-read-token", "page.crt", "page.key", "ca.pem"):
         (tmp_path / name).write_text("x")
     (tmp_path / "kraftwatch.yaml").write_text(text.replace("/etc/kraftwatch-secrets", str(tmp_path)))
 

@@ -59,7 +59,9 @@ def loaded(file: str, folder: Path, mounted: str = "/etc/kraftwatch-secrets") ->
 def test_config_map_is_a_valid_configuration(tmp_path: Path, file: str) -> None:
     config = loaded(file, tmp_path)
     assert open_page(config) is None, "other machines reach the page: it needs a certificate and a token"
-    assert all(path.is_file() for path in (config.listen_certfile, config.listen_token_file) if path is not None)
+    named = (config.listen_certfile, config.listen_token_file, config.listen_read_token_file)
+    assert all(path.is_file() for path in named if path is not None)
+    config.page_access().check_tokens()
 
 
 def test_config_map_of_the_job_fits_its_pod(tmp_path: Path) -> None:
@@ -108,18 +110,18 @@ def test_network_policy_lets_through_what_the_configuration_names(tmp_path: Path
     assert named <= {str(port["port"]) for rule in rules for port in rule.get("ports", ())}
 
 
-def test_probes_and_prometheus_use_tls_and_prometheus_the_token() -> None:
+def test_probes_and_prometheus_use_tls_and_prometheus_the_token_that_reads() -> None:
     config = yaml.safe_load(of_kind("ConfigMap")["data"]["kraftwatch.yaml"])
     secret, (endpoint,) = of_kind("Secret"), POD_MONITOR["spec"]["podMetricsEndpoints"]
     service = of_kind("Service")["metadata"]
-    named = {key: Path(config[key]).name for key in ("listen_certfile", "listen_keyfile", "listen_token_file")}
+    named = {key: Path(config[key]).name for key in ("listen_certfile", "listen_keyfile", "listen_read_token_file")}
 
     assert {each["scheme"] for each in PROBES.values()} == {"HTTPS"}
     assert set(named.values()) <= set(secret["stringData"])
     assert endpoint["scheme"] == "https"
     assert endpoint["tlsConfig"]["ca"]["secret"] == {"name": "kraftwatch", "key": named["listen_certfile"]}
     assert endpoint["tlsConfig"]["serverName"] == f"{service['name']}.{service['namespace']}.svc"
-    assert endpoint["authorization"]["credentials"] == {"name": "kraftwatch", "key": named["listen_token_file"]}
+    assert endpoint["authorization"]["credentials"] == {"name": "kraftwatch", "key": named["listen_read_token_file"]}
 
 
 def test_prometheus_scrapes_the_pod_under_the_job_name_of_the_alert_rules() -> None:

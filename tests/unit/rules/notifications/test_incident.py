@@ -9,7 +9,7 @@ from rules.alert import Alert, AlertState
 from rules.evaluate import RULES
 from rules.finding import Facts, Severity
 from rules.model.identifiers import Millis, NodeId
-from rules.notifications.incident import STORM_AT, STORM_WINDOW_MS, IncidentGrouper
+from rules.notifications.incident import RECOVERY_MS, STORM_AT, STORM_WINDOW_MS, IncidentGrouper
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 
@@ -76,7 +76,22 @@ def test_a_cluster_under_two_names_has_one_incident_that_ends_with_both(grouper:
     incidents = {incident_of(grouper, one) for one in both}
     escalations = grouper.escalations(*incidents)
     incidents |= {incident_of(grouper, one) for one in ends}
-    assert (len(incidents), escalations, grouper._open) == (1, 0, {})
+    assert (len(incidents), escalations) == (1, 0)
+    later_ms = Millis(NOON_MS + 25_000 + RECOVERY_MS)
+    assert incident_of(grouper, replace(both[0], started_at_ms=later_ms, observed_at_ms=later_ms)) not in incidents
+
+
+@pytest.mark.parametrize(("after_ms", "same"), [(RECOVERY_MS - 1, True), (RECOVERY_MS, False)])
+def test_a_critical_alert_that_returns_within_a_while_is_the_same_incident(
+    grouper: IncidentGrouper, after_ms: int, same: bool
+) -> None:
+    first = alert("cluster", rule="no-leader", started_at_ms=NOON_MS, observed_at_ms=NOON_MS)
+    returned_ms = Millis(NOON_MS + after_ms)
+    incident = incident_of(grouper, first)
+    incident_of(grouper, replace(first, state=AlertState.RESOLVED))
+    returned = replace(first, started_at_ms=returned_ms, observed_at_ms=returned_ms)
+    assert (incident_of(grouper, returned) == incident) is same
+    assert grouper.escalations(incident) == 0
 
 
 def storm(grouper: IncidentGrouper, more: int = 1, **changed: Any) -> list[str]:

@@ -11,9 +11,9 @@ from rules.evaluate import RULES
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.acknowledgement import Acknowledgement
-from rules.notifications.incident import IncidentGrouper
+from rules.notifications.incident import RECOVERY_MS, IncidentGrouper
 from rules.notifications.notification import Notification, Notified, TransitionStatus
-from rules.notifications.planner import RECOVERY_MS, UPDATE_INTERVAL_MS, NotificationPlanner
+from rules.notifications.planner import UPDATE_INTERVAL_MS, NotificationPlanner
 from rules.notifications.route import Silence
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
@@ -225,8 +225,20 @@ def test_a_consequence_is_not_sent_while_the_quorum_recovers(sink: SimulatedSink
     fenced = alert("broker 5", rule="broker-fenced", resolved=True, observed_at_ms=Millis(NOON_MS + MINUTE + 500))
     sink.step(no_leader(), alert("broker 5", rule="broker-fenced"))
     assert sink.step(no_leader(resolved=True, at_ms=MINUTE), after_ms=MINUTE) == []
-    assert sink.step(fenced, after_ms=500) == ["resolved critical: +cluster"]
+    assert sink.step(fenced, after_ms=500) == []
+    assert sink.step(after_ms=RECOVERY_MS - 500) == ["resolved critical: +cluster"]
     assert sink.step(after_ms=HOUR) == []
+
+
+def test_a_page_that_flaps_is_one_page(sink: SimulatedSink) -> None:
+    lines: list[str] = []
+    for at_ms in range(0, 6 * 26_000, 26_000):
+        lost = replace(no_leader(at_ms=at_ms), started_at_ms=Millis(NOON_MS + at_ms))
+        for each in (lost, replace(no_leader(resolved=True, at_ms=at_ms + 12_000), started_at_ms=lost.started_at_ms)):
+            lines += sink.step(each, after_ms=each.observed_at_ms - sink.now)
+    assert [line for line in lines if not line.startswith("changed")] == ["firing critical: +cluster"]
+    lines = sink.step(after_ms=RECOVERY_MS)
+    assert [line.partition(" ")[0] for line in lines] == ["resolved"]
 
 
 def test_a_consequence_that_outlives_the_recovery_is_sent(sink: SimulatedSink) -> None:

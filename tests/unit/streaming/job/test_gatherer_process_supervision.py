@@ -1,6 +1,7 @@
 """A real gatherer process that is killed, hangs, ignores its stdin, or cannot be restarted. No quorum, no JVM."""
 
 import os
+import resource
 import signal
 import sqlite3
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from connectors.errors import ProcessEndedError
 from connectors.kafka.cluster_connection import ClusterConnection
+from connectors.observations.observation import Observation
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader
 from rules.model.identifiers import Millis
@@ -42,6 +44,28 @@ def test_a_killed_gatherer_is_restarted(gatherer: GathererProcess) -> None:
     os.kill(first, signal.SIGKILL)
 
     eventually(lambda: gatherer.alive and gatherer.pid != first, within_s=20)
+
+
+def test_rows_that_a_full_disk_does_not_take_are_passed_on_and_stored_once_it_has_room(tmp_path: Path) -> None:
+    unwritten: list[Observation] = []
+    gatherer = GathererProcess(
+        [UNREACHABLE], journal=tmp_path / "journal", logs=tmp_path / "log", on_unwritten=unwritten.append
+    )
+    gatherer.start()
+    first, journal = running(gatherer), JournalReader(tmp_path / "journal")
+    eventually(lambda: journal.published_end() > 0, within_s=60)
+
+    # It can write to no file.
+    _, hard = resource.prlimit(first, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    eventually(lambda: len(unwritten) >= 3, within_s=60)
+    resource.prlimit(first, resource.RLIMIT_FSIZE, (hard, hard))
+    eventually(lambda: journal.published_end() > unwritten[-1].sequence, within_s=60)
+
+    passed_on = unwritten[:]
+    stored = {row.sequence: row for row in journal.read(0, journal.published_end())}
+    assert [stored[row.sequence] for row in passed_on] == passed_on
+    assert running(gatherer) == first
+    gatherer.stop()
 
 
 def test_a_gatherer_that_is_killed_while_it_starts_is_no_invalid_input(

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from connectors.delivery.delivery_report import DeliveryReport
-from rules.checks.monitor_blind import NOTHING_OBSERVED, QUORUM_SUBJECT
 from rules.evaluate import BLIND
 from rules.finding import Severity
 from rules.model.identifiers import Millis
@@ -55,7 +54,9 @@ def test_a_cluster_whose_relay_has_a_slow_clock_does_not_make_the_job_seem_behin
 def test_a_job_that_observes_no_cluster_any_more_falls_behind_one_that_does() -> None:
     """Of two jobs at two sites, the site that is cut off must not notify that every cluster is unknown."""
     cut_off, observing = evaluating(), evaluating()
-    blind = FindingStatus(rule=BLIND, subject=str(QUORUM_SUBJECT), severity=Severity.CRITICAL, summary=NOTHING_OBSERVED)
+    blind = FindingStatus(
+        rule=BLIND, subject="quorum", severity=Severity.CRITICAL, summary="Unknown.", nothing_observed=True
+    )
     for job, findings in ((cut_off, (blind,)), (observing, ())):
         job._note_batch(batch("prod", NOW))
         job._note_batch(batch("prod", NOW + 2 * BEHIND_MS, *findings))

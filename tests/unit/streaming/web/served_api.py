@@ -30,6 +30,7 @@ ALERT = alert("voter 2", rule="voter-lagging", cluster="prod", observed_at_ms=wa
 
 
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
+READER = {"Authorization": "Bearer of a screen"}
 
 
 class Served(Server):
@@ -50,7 +51,8 @@ class Served(Server):
             acknowledgements=self.changes.acknowledgements.read,
             changeable=token is not None,
         )
-        access = PageAccess(token=None if token is None else Secret(text=token))
+        read_token = Secret(text="of a screen")
+        access = PageAccess() if token is None else PageAccess(token=Secret(text=token), read_token=read_token)
         super().__init__(("127.0.0.1", 0), [pages(view), api(view, None if starting else self.changes)], access=access)
 
     def send(self, method: str, path: str, body: Any = None, headers: Any = BEARER, **more: Any) -> requests.Response:

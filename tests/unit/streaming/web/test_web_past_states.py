@@ -36,8 +36,8 @@ from tests.recordings import recorded_checkpoint
 
 NAMES = ("prod", "staging")
 WITHIN_S = 60
-DIFFERENT = {"source", "age_ms"}
-"""`status --journal` says how old the recorded state is now."""
+DIFFERENT = {"source", "age_ms", "firing"}
+"""`status --journal` says how old the recorded state is now, and nothing of past alerts."""
 
 
 def monitored(name: str) -> ClusterSettings | None:

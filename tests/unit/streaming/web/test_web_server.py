@@ -258,6 +258,12 @@ def test_empty_token_file_is_reported_at_the_start(token_file: Path) -> None:
         serving_pages(access=PageAccess(token=Secret(file=token_file)))
 
 
+def test_token_that_reads_is_not_the_one_that_changes(token_file: Path) -> None:
+    token = Secret(file=token_file)
+    with pytest.raises(UsageError, match=r"^listen_read_token_file: has the token of listen_token_file"):
+        serving_pages(access=PageAccess(token=token, read_token=token))
+
+
 def test_page_is_served_with_the_certificate_and_plain_http_is_not_answered(trusted: CertificateAuthority) -> None:
     with serving_pages(access=PageAccess(certfile=Path(trusted.issue("page")))) as server:
         answer = requests.get(f"https://localhost:{server.port}/healthz", verify=trusted.file, timeout=60)

@@ -15,9 +15,8 @@ from rules.analysis.endpoint_text import certificate_text, doubt_text, endpoint_
 from rules.analysis.freshness import NO_VOTERS_RECORD, POLLS_ONLY, fresh_poll, log_read_problem, poll_problem
 from rules.analysis.leadership import leaderless
 from rules.analysis.roles import leftover_brokers
-from rules.analysis.start_conditions import before_a_start
 from rules.analysis.voter_status import half_done
-from rules.analysis.votes import COMPARE, denying, in_doubt, unproved, without_vote
+from rules.analysis.votes import denying, in_doubt, unproved, without_vote
 from rules.finding import Finding, Thresholds
 from rules.formatting import and_join, ms_text, needed_text, plural
 from rules.model.endpoint_faults import EndpointFault
@@ -27,6 +26,8 @@ from rules.model.membership import majority
 from rules.model.node_facts import NodeFacts
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
+from rules.remedies.access_steps import COMPARE
+from rules.remedies.start_conditions import before_a_start
 
 ONLY_VOTER = "it is the only voter: the quorum has no leader until it is back"
 """Why the restart of a single controller is not safe."""
@@ -51,12 +52,6 @@ class RestartSafety:
     def safe(self) -> bool | None:
         """Whether it is safe; None if nothing is known against it, and not everything is known that it needs."""
         return False if self.against else None if self.unknown else True
-
-
-def known_controllers(quorum: Quorum) -> frozenset[NodeId]:
-    """Returns every controller that the log or the poll names: voters, and registered controllers without a vote."""
-    polled = {row.key.id for row in quorum.poll.voters} if quorum.poll else set()
-    return frozenset({*polled, *quorum.controllers, *quorum.voter_ids})
 
 
 def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds, findings: Iterable[Finding]) -> RestartSafety:

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from rules.analysis.safe_to_restart import known_controllers, safe_to_restart
+from rules.analysis.roles import known_controllers
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Thresholds
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
+from rules.remedies.safe_to_restart import safe_to_restart
 from tests.golden_file import assert_golden
 from tests.scripts.script_text import commands_of
 from tests.situation.case import Case, cases_of

@@ -15,42 +15,28 @@ What can be destroyed:
 Every remedy that starts or restarts a node begins with these steps (`rules.evaluate.results_of`).
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from heapq import nsmallest
-from itertools import chain
-from typing import NamedTuple
 
-from rules.analysis.freshness import fresh_poll, fresh_views
-from rules.analysis.leadership import leaderless, leaders_of_newest_epoch
-from rules.analysis.offline_partitions import brokers_first
+from rules.analysis.leadership import leaderless
+from rules.analysis.offline_partitions import brokers_before, circle_of
+from rules.analysis.only_copies import PartitionDirectory, elected_recovered, only_copies, only_in_sync_copies
+from rules.analysis.other_quorums import metadata_contradicts
 from rules.analysis.roles import controllers_only
-from rules.formatting import and_join
+from rules.formatting import and_join, numbered, plural
 from rules.model.following import following
-from rules.model.history import Recovery
-from rules.model.identifiers import START, NodeId, Offset, ReplicaKey, TopicId
+from rules.model.identifiers import NodeId
 from rules.model.membership import majority
-from rules.model.monitoring import LeaderView, Reason, Resolution
+from rules.model.monitoring import Resolution
 from rules.model.node_facts import Process
 from rules.model.quorum import Quorum
 
 _MOST_LISTED = 8
 """How many directories a step names, and how many nodes have a step each."""
-_ELECTED_MS = 3_600_000
-"""As long as `recovery-invariant-broken` tells of an election that ended a recovery, by default."""
 COPY_METADATA_FIRST = (
     "# Do not start, restart or format any node before you have copied __cluster_metadata-0 of every controller and "
     "broker: the copies show what was committed, and a node that follows the new log truncates its own"
 )
-
-
-class PartitionDirectory(NamedTuple):
-    """A partition's directory in the log.dirs of a broker."""
-
-    topic: str
-    """The topic's name; its id if the name is unknown."""
-    partition: int
-    text: str
-    """The directory's name, such as `orders-0`; a description if the topic's name is unknown."""
 
 
 def start_conditions(quorum: Quorum, nodes: Iterable[NodeId]) -> tuple[str, ...]:
@@ -83,7 +69,7 @@ def before_a_start(quorum: Quorum, nodes: Iterable[NodeId], *, unchanged: bool =
     steps += _first([_copy_first(quorum, node, directories) for node, directories in _held(quorum, brokers)])
     in_sync = quorum.derived(only_in_sync_copies)
     steps += _first([_keep_running(node, in_sync[node]) for node in ordered if node in in_sync])
-    elected = quorum.derived(_elected_recovered)
+    elected = quorum.derived(elected_recovered)
     steps += _first([_keep_log(node, elected[node]) for node in ordered if node in elected])
     former = quorum.derived(_former_voters)
     steps += _first([_format_first(node) for node in ordered if node in former])
@@ -127,28 +113,49 @@ def unresolved_hosts(quorum: Quorum) -> tuple[str, ...]:
     return tuple(sorted({each.endpoint.host for each in probes if each.resolution is Resolution.NAME_NOT_FOUND}))
 
 
-def metadata_contradicts(quorum: Quorum) -> bool:
-    """Returns whether committed metadata was lost, or may differ between controllers: the disks are the evidence."""
-    if quorum.derived(other_quorums):
-        return True
-    if quorum.invariant_violations or any(each.reason is Reason.METADATA_LOST for each in quorum.failures):
-        return True
-    views = fresh_views(quorum)
-    newest = leaders_of_newest_epoch(views, fresh_poll(quorum))
-    return newest is not None and len(newest[1]) > 1
+def brokers_first(quorum: Quorum, nodes: Iterable[NodeId]) -> Iterable[str]:
+    """Yields the steps that name the brokers which must be back before one of these nodes starts."""
+    required = quorum.derived(brokers_before)
+    for node in nodes:
+        if node not in required:
+            continue
+        if circle := circle_of(required, node):
+            yield (
+                f"# Do not start broker {node} before unclean.leader.election.enable is false for every topic: "
+                f"{numbered('broker', sorted({node, *circle}))} each have records that the others may lack"
+            )
+            continue
+        before, count = sorted(required[node]), sum(required[node].values())
+        yield (
+            f"# Do not start broker {node} before {_are_back(quorum, before)}: {plural(count, 'offline partition')} of "
+            f"broker {node} {'waits' if count == 1 else 'wait'} for {'it' if len(before) == 1 else 'them'}, and broker "
+            f"{node} may lack acknowledged records: with unclean.leader.election.enable it would lead without them"
+        )
 
 
-def other_quorums(quorum: Quorum) -> Sequence[LeaderView]:
-    """Returns a view of each other quorum: that of its newest leader, which may answer at several addresses."""
-    # After the followed quorum has ended, a view is older than the poll of the quorum that is followed instead.
-    polled = poll.voter_keys if (poll := fresh_poll(quorum)) else frozenset[ReplicaKey]()
-    newest: dict[frozenset[ReplicaKey], LeaderView] = {}
-    for view in fresh_views(quorum):
-        voters = frozenset(view.other_voters)
-        before = newest.get(voters)
-        if voters and voters != polled and (before is None or (before.leader_epoch or 0) < (view.leader_epoch or 0)):
-            newest[voters] = view
-    return [*newest.values()]
+def first_sentence(quorum: Quorum, node: NodeId) -> str:
+    """Returns the sentence for a summary that names the brokers which must be back before a broker starts.
+
+    It begins with a space; empty if there are none, or each would have to be before the other.
+    """
+    required = quorum.derived(brokers_before)
+    before = sorted(required.get(node, ()))
+    if not before or circle_of(required, node):
+        return ""
+    it_has = "it has" if len(before) == 1 else "they have"
+    return f" Bring {numbered('broker', before, 4)} back first: {it_has} records that broker {node} may lack."
+
+
+def _are_back(quorum: Quorum, before: Collection[NodeId]) -> str:
+    are = "is" if len(before) == 1 else "are"
+    if all(node not in quorum.brokers or quorum.brokers[node].fenced for node in before):
+        return f"{numbered('broker', before)} {are} back"
+    return f"{numbered('broker', before)} {are} back with the log directories that are offline"
+
+
+def start_as_broker(node: NodeId) -> str:
+    """Returns the step that makes a node that runs as a controller only a broker again, as a part of a sentence."""
+    return f"add broker to process.roles of node {node}, with a broker listener and its former log.dirs, and restart it"
 
 
 def copy_sentence(quorum: Quorum, nodes: Iterable[NodeId]) -> str:
@@ -179,82 +186,10 @@ def unflushed_sentence(leaders: Iterable[NodeId], *, only_replica: bool) -> str:
     return f"{brokers} {which}: only records that {they} had not flushed to disk when {they} crashed can be lost."
 
 
-def only_copies(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDirectory]]:
-    """Returns the brokers that may hold the only copy of acknowledged records, with the directories of the partitions.
-
-    These are, for each RECOVERING partition, the replicas that were in the ISR or ELR before the election and are not
-    in the ISR now (every replica outside the ISR if the log does not show which they were, none if the last leader was
-    elected with its directory). And, for each remembered unclean election, the brokers that were passed over and have
-    not started since: the partition may have recovered from another replica. The same for the other replicas of one
-    that its broker has created again in another directory.
-    """
-    of_recoveries = ((node, _recovering(one)) for one in quorum.recovering for node in _holders(one))
-    of_elections = (
-        (node, _directory(one.topic, one.topic_id, partition))
-        for one in quorum.history.unclean
-        for node in one.passed_over
-        if _has_not_run_since(quorum, node, one.last_offset)
-        for partition in one.partitions
-    )
-    of_emptied = (
-        (node, _directory(one.topic, one.topic_id, partition))
-        for one in quorum.history.emptied
-        if not one.returned(quorum.brokers)
-        for node in one.others
-        if _has_not_run_since(quorum, node, one.offset)
-        for partition in one.numbers
-    )
-    return _by_node(chain(of_recoveries, of_elections, of_emptied))
-
-
-def only_in_sync_copies(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDirectory]]:
-    """Returns the brokers that lead RECOVERING partitions as the only in-sync replica, with the directories."""
-    led = (one for one in quorum.recovering if len(one.replicas) > 1 and not one.emptied)
-    return _by_node((one.leader, _recovering(one)) for one in led if one.leader is not None)
-
-
-def _elected_recovered(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDirectory]]:
-    """Returns the brokers that were elected in the last hour for partitions whose recovery that ended (KIP-704)."""
-    newest = quorum.newest_timestamp_ms or START
-    recent = (one for one in quorum.history.elected_recovered if newest - one.timestamp_ms <= _ELECTED_MS)
-    return _by_node((one.leader, _directory(one.topic, one.topic_id, one.partition)) for one in recent)
-
-
-def _by_node(
-    held: Iterable[tuple[NodeId, PartitionDirectory]],
-) -> Mapping[NodeId, frozenset[PartitionDirectory]]:
-    found: dict[NodeId, set[PartitionDirectory]] = {}
-    for node, directory in held:
-        found.setdefault(node, set()).add(directory)
-    return {node: frozenset(directories) for node, directories in found.items()}
-
-
-def _recovering(recovery: Recovery) -> PartitionDirectory:
-    return _directory(recovery.topic, recovery.topic_id, recovery.partition)
-
-
-def _has_not_run_since(quorum: Quorum, node: NodeId, offset: Offset) -> bool:
-    """Returns whether a broker does not run, and registered last before this offset: each start registers it again."""
-    broker = quorum.brokers.get(node)
-    return broker is None or (broker.at.offset < offset and (broker.fenced or broker.in_controlled_shutdown))
-
-
-def _directory(topic: str | None, topic_id: TopicId, partition: int) -> PartitionDirectory:
-    text = f"partition {partition} of topic {topic_id}" if topic is None else f"{topic}-{partition}"
-    return PartitionDirectory(topic or topic_id, partition, text)
-
-
 def _names(directories: Collection[PartitionDirectory], most: int) -> str:
     shown = [each.text for each in nsmallest(most, directories)]
     more = len(directories) - len(shown)
     return and_join([*shown, f"{more} more"] if more else shown, most + 1)
-
-
-def _holders(recovery: Recovery) -> set[NodeId]:
-    if recovery.last_leader:
-        return set()
-    known = () if recovery.emptied else {*(recovery.previous_isr or ()), *(recovery.previous_elr or ())}
-    return (known or {*recovery.replicas} - {*recovery.added}) - {recovery.leader, *recovery.isr}
 
 
 def _held(quorum: Quorum, nodes: Iterable[NodeId]) -> list[tuple[NodeId, frozenset[PartitionDirectory]]]:

@@ -2,14 +2,9 @@
 
 import pytest
 
-from rules.analysis.start_conditions import (
-    copy_sentence,
-    only_copies,
-    only_in_sync_copies,
-    resolve_names_first,
-    start_conditions,
-)
+from rules.analysis.only_copies import only_copies, only_in_sync_copies
 from rules.model.identifiers import NodeId
+from rules.remedies.start_conditions import copy_sentence, resolve_names_first, start_conditions
 from tests.situation.commands import situation
 
 MAY_BE_LOST = "may hold the only copy of acknowledged records."

@@ -1,0 +1,94 @@
+"""Which brokers may hold the only copy of acknowledged records, or the only one that is in sync (KIP-704, KIP-966)."""
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import NamedTuple
+
+from rules.model.history import Recovery
+from rules.model.identifiers import START, NodeId, Offset, TopicId
+from rules.model.quorum import Quorum
+
+_ELECTED_MS = 3_600_000
+"""As long as `recovery-invariant-broken` tells of an election that ended a recovery, by default."""
+
+
+class PartitionDirectory(NamedTuple):
+    """A partition's directory in the log.dirs of a broker."""
+
+    topic: str
+    """The topic's name; its id if the name is unknown."""
+    partition: int
+    text: str
+    """The directory's name, such as `orders-0`; a description if the topic's name is unknown."""
+
+
+def only_copies(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDirectory]]:
+    """Returns the brokers that may hold the only copy of acknowledged records, with the directories of the partitions.
+
+    These are, for each RECOVERING partition, the replicas that were in the ISR or ELR before the election and are not
+    in the ISR now (every replica outside the ISR if the log does not show which they were, none if the last leader was
+    elected with its directory). And, for each remembered unclean election, the brokers that were passed over and have
+    not started since: the partition may have recovered from another replica. The same for the other replicas of one
+    that its broker has created again in another directory.
+    """
+    of_recoveries = ((node, _recovering(one)) for one in quorum.recovering for node in _holders(one))
+    of_elections = (
+        (node, _directory(one.topic, one.topic_id, partition))
+        for one in quorum.history.unclean
+        for node in one.passed_over
+        if _has_not_run_since(quorum, node, one.last_offset)
+        for partition in one.partitions
+    )
+    of_emptied = (
+        (node, _directory(one.topic, one.topic_id, partition))
+        for one in quorum.history.emptied
+        if not one.returned(quorum.brokers)
+        for node in one.others
+        if _has_not_run_since(quorum, node, one.offset)
+        for partition in one.numbers
+    )
+    return _by_node(chain(of_recoveries, of_elections, of_emptied))
+
+
+def only_in_sync_copies(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDirectory]]:
+    """Returns the brokers that lead RECOVERING partitions as the only in-sync replica, with the directories."""
+    led = (one for one in quorum.recovering if len(one.replicas) > 1 and not one.emptied)
+    return _by_node((one.leader, _recovering(one)) for one in led if one.leader is not None)
+
+
+def elected_recovered(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDirectory]]:
+    """Returns the brokers that were elected in the last hour for partitions whose recovery that ended (KIP-704)."""
+    newest = quorum.newest_timestamp_ms or START
+    recent = (one for one in quorum.history.elected_recovered if newest - one.timestamp_ms <= _ELECTED_MS)
+    return _by_node((one.leader, _directory(one.topic, one.topic_id, one.partition)) for one in recent)
+
+
+def _by_node(
+    held: Iterable[tuple[NodeId, PartitionDirectory]],
+) -> Mapping[NodeId, frozenset[PartitionDirectory]]:
+    found: dict[NodeId, set[PartitionDirectory]] = {}
+    for node, directory in held:
+        found.setdefault(node, set()).add(directory)
+    return {node: frozenset(directories) for node, directories in found.items()}
+
+
+def _recovering(recovery: Recovery) -> PartitionDirectory:
+    return _directory(recovery.topic, recovery.topic_id, recovery.partition)
+
+
+def _has_not_run_since(quorum: Quorum, node: NodeId, offset: Offset) -> bool:
+    """Returns whether a broker does not run, and registered last before this offset: each start registers it again."""
+    broker = quorum.brokers.get(node)
+    return broker is None or (broker.at.offset < offset and (broker.fenced or broker.in_controlled_shutdown))
+
+
+def _directory(topic: str | None, topic_id: TopicId, partition: int) -> PartitionDirectory:
+    text = f"partition {partition} of topic {topic_id}" if topic is None else f"{topic}-{partition}"
+    return PartitionDirectory(topic or topic_id, partition, text)
+
+
+def _holders(recovery: Recovery) -> set[NodeId]:
+    if recovery.last_leader:
+        return set()
+    known = () if recovery.emptied else {*(recovery.previous_isr or ()), *(recovery.previous_elr or ())}
+    return (known or {*recovery.replicas} - {*recovery.added}) - {recovery.leader, *recovery.isr}

@@ -1,0 +1,180 @@
+"""One of several controllers does not answer the monitor, or no controller answers a new connection of it.
+
+What it means
+    The quorum is observed, by the other controllers or by connections that are open. The subject is one of these:
+
+    - `controller N`: one of several voters does not answer the monitor (its login or TLS fails, a permission is denied
+      there, or it is silent) while others do, and it fetches. If it becomes the leader, the quorum is not observed. A
+      voter that is down, or whose recorded endpoint is stale, is reported by the rules for that instead.
+      Also one that fetches and answers no new connection of the monitor: whether the other controllers could connect to
+      it, and get its vote, is unknown then.
+    - `connections`: no voter answers a new connection of the monitor, while those that are open are answered: the path
+      from this host changed, or something limits connections.
+
+    It is unknown, and its alerts stay active, while the quorum itself is not observed (`monitor-blind`).
+
+What to do
+    1. Compare the settings of the controller with those of the others: listeners, certificates, logins, authorizer.
+    2. Fix what the reason names: the remedy says how.
+
+What not to do
+    Do not stop or restart another controller before you know whether this one rejects the other controllers too: it may
+    end those that ask it for its vote.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from rules.analysis.endpoint_text import probe_outcome
+from rules.analysis.freshness import fresh_poll, unanswered_sources
+from rules.analysis.now import over
+from rules.analysis.outdated_settings import outdated_settings
+from rules.analysis.roles import known_controllers
+from rules.analysis.silent_controllers import SilentController, silent_controllers
+from rules.analysis.votes import denying
+from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
+from rules.formatting import and_join, utc_text
+from rules.model.acceptance import answers_monitor
+from rules.model.following import following
+from rules.model.identifiers import NodeId
+from rules.model.node_facts import NodeFacts
+from rules.model.quorum import Quorum
+from rules.model.subject import Subject
+from rules.remedies.access_steps import controller_access_steps
+from rules.remedies.remedy_commands import describe_status
+
+_CONNECTIONS = Subject("connections")
+_COMPARE = "# Compare controller {}'s listeners, certificates, logins, authorizer and super.users with those of {}"
+_DETAIL = 200
+"""Maximum number of characters of a failure's detail."""
+
+
+def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
+    """Returns a result for each controller that does not answer, and at most one about new connections."""
+    if unanswered_sources(quorum):
+        yield UnknownResult(why="fetches of the metadata log or polls have no current answer either")
+        return
+    silent = [*silent_controllers(quorum)]
+    yield from _new_connections(quorum, {each.key.id for each in silent})
+    poll = fresh_poll(quorum)
+    faulty = {each.id for each in quorum.dialled_nodes if each.faults or each.unserved}
+    for each in silent:
+        why = None
+        if not each.answering:
+            why = "no other controller answers either"
+        elif each.key.id in faulty:
+            why = "stale-voter-endpoint reports its recorded endpoint"
+        elif not following(quorum, poll, each.key).fetches:
+            why = "it does not fetch, so it may be down"
+        if why is None:
+            yield _silent(quorum, each)
+        else:
+            yield UnknownResult(subject=Subject("controller", each.key.id), why=why)
+
+
+def _silent(quorum: Quorum, silent: SilentController) -> Finding:
+    node, detail = silent.key.id, f" ({silent.detail[:_DETAIL]})" if silent.detail else ""
+    outdated = outdated_settings(quorum)
+    others = f"controller{'s' if len(silent.answering) > 1 else ''} {and_join(silent.answering, 4)}"
+    denies = node in denying(quorum)
+    return Finding(
+        subject=Subject("controller", node),
+        severity=Severity.WARNING,
+        summary=f"Controller {node} does not answer the monitor: {silent.reason}{detail} at {silent.endpoint}. It "
+        f"fetches, and {others} can be observed. If controller {node} becomes the leader, the quorum is not observed."
+        + (f" {outdated.sentence}" if outdated else ""),
+        evidence={
+            "vantage": quorum.vantage.value,
+            "controller": node,
+            "endpoint": silent.endpoint,
+            "reason": silent.reason.value,
+            **({"detail": silent.detail[:_DETAIL]} if silent.detail else {}),
+            **({"failing_since": utc_text(silent.since_ms)} if silent.since_ms is not None else {}),
+            "observed_controllers": [*silent.answering],
+            **(outdated.evidence if outdated else {}),
+        },
+        remedy=(
+            *(_settings_first(node, others) if denies else ()),
+            *controller_access_steps(quorum, silent, outdated),
+            *(() if denies else (_COMPARE.format(node, others),)),
+            describe_status(quorum, excluding=node),
+        ),
+    )
+
+
+def _settings_first(node: NodeId, others: str) -> Iterable[str]:
+    """Yields the first steps about a controller that denies the monitor, and maybe the others, what others permit."""
+    yield _COMPARE.format(node, others)
+    yield (
+        f"# Do not stop or restart another controller before that: if controller {node} denies the others too, each of "
+        "them that asks it for its vote ends"
+    )
+
+
+def _new_connections(quorum: Quorum, silent: Collection[NodeId]) -> Iterable[Finding]:
+    """Yields the voters that fetch and answer only older connections: one finding if no voter answers a new one."""
+    unanswered = [each for each in quorum.dialled_nodes if each.unanswered and each.following.fetches]
+    unknown = "Whether the other controllers could connect to {}, and get {} vote{}, is unknown."
+    if unanswered and not any(each.answered for each in quorum.dialled_nodes):
+        yield _unanswered(
+            quorum,
+            _CONNECTIONS,
+            unanswered,
+            "No controller answers a new connection of the monitor, while older ones are answered: "
+            + and_join((f"{each.endpoint} {probe_outcome(each)}" for each in unanswered), 4)
+            + f". {unknown.format('them', 'their', 's')}",
+        )
+        return
+    for each in unanswered:
+        node = each.id
+        if node not in silent and not each.unserved:
+            yield _unanswered(
+                quorum,
+                Subject("controller", node),
+                [each],
+                f"Controller {node} answers no new connection of the monitor, while older ones are answered: "
+                f"{each.endpoint} {probe_outcome(each)}. {unknown.format('it', 'its', '')}",
+            )
+
+
+def _unanswered(quorum: Quorum, subject: Subject, unanswered: Sequence[NodeFacts], summary: str) -> Finding:
+    endpoints = and_join((str(each.endpoint) for each in unanswered), 4)
+    return Finding(
+        subject=subject,
+        severity=Severity.WARNING,
+        summary=summary,
+        evidence={
+            "vantage": quorum.vantage.value,
+            "unanswered": {str(each.key): f"{each.endpoint}: {probe_outcome(each)}" for each in unanswered},
+        },
+        remedy=(
+            f"# Check the network and firewalls between the monitor and {endpoints}, and limits of connections there",
+            "# Do not restart a controller until new connections are answered: it may not be able to rejoin the quorum",
+            describe_status(quorum),
+        ),
+        keep_running=known_controllers(quorum),
+    )
+
+
+def _resolved(quorum: Quorum, subject: Subject) -> str:
+    if subject == _CONNECTIONS:
+        if any(each.answered for each in quorum.dialled_nodes):
+            return "Controllers answer new connections of the monitor."
+        return "No controller is known to leave new connections of the monitor unanswered now."
+    if subject.kind != "controller":
+        return over(subject)
+    facts = quorum.nodes.get(subject.node)
+    if facts is not None and answers_monitor(facts):
+        return f"Controller {subject.name} answers the monitor."
+    if facts is None or subject.node not in quorum.voting_ids:
+        return f"Controller {subject.name} is no voter."
+    return f"No failed attempt to observe controller {subject.name} is known now."
+
+
+RULE = Rule(
+    title="kraftwatch does not observe a controller",
+    resolved=_resolved,
+    hold=hold(300.0, "the others are observed, so the default is longer than a restart"),
+    inhibited_by=("no-leader",),
+    about_observation=True,
+    grouped_with=("monitor-blind", "resolver-failing"),
+)

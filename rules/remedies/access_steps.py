@@ -1,0 +1,109 @@
+"""The steps after which the monitor observes again what it does not: for each reason why an attempt failed."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from rules.analysis.outdated_settings import OutdatedSettings
+from rules.analysis.silent_controllers import SilentController
+from rules.formatting import and_join
+from rules.model.monitoring import CertificateFault, FailedObservation, ObservationSource, Reason
+from rules.model.quorum import Quorum
+from rules.remedies.endpoint_steps import trust_steps
+from rules.remedies.remedy_commands import allow
+
+ADVICE: dict[Reason, str] = {
+    Reason.UNRESOLVABLE: "Look up the controllers' names on the monitor's host: no address is found for {where}",
+    Reason.RESOLVER_FAILED: "Fix name resolution on the monitor's host: the resolver failed for {where}",
+    Reason.REFUSED: "Check the addresses, whether controllers run, and firewalls: connections are refused at {where}",
+    Reason.TIMED_OUT: "Check the network between the monitor and {where}, and whether the processes there hang",
+    Reason.UNREACHABLE: "Check routes and firewalls between the monitor and {where}",
+    Reason.CLOSED: "Check in the logs at {where} why connections are closed: a TLS listener closes plaintext ones",
+    Reason.NO_LEADER: "Add the addresses of all controllers to bootstrap: {where} does not lead, and no leader answers",
+    Reason.NOT_READY: "Wait until startup is complete at {where}: the authorizer is not ready there",
+    Reason.DENIED: "Allow the monitor's principal {operations} on CLUSTER: it is denied at {where}",
+    Reason.NOT_AUTHENTICATED: "Fix the monitor's login: it is rejected at {where}",
+    Reason.TLS_FAILED: "Fix TLS between the monitor and {where}: certificate, certificate authority or host name",
+    Reason.WRONG_PROTOCOL: "Correct security_protocol in the monitor's settings: another protocol is used at {where}",
+    Reason.WRONG_CLUSTER: "Correct the configured addresses: another cluster answers at {where}; if this cluster was "
+    "created again, give it another name in the configuration, or start kraftwatch with a new --checkpoint",
+    Reason.UNSUPPORTED: "Check which Kafka version runs at {where}: it does not support the request",
+    Reason.UNDECODABLE: "Check that a controller listens at {where}; if one does, report this as a bug of kraftwatch",
+    Reason.INVALID_RESPONSE: "Find out what answers at {where}: it sends what no Kafka node sends, and is refused",
+    Reason.TOO_FEW_DESCRIPTORS: "Raise kraftwatch's limit of file descriptors (ulimit -n): no socket for {where}",
+    Reason.METADATA_LOST: "Find out who restored or rebuilt {where}: committed metadata read before is missing",
+    Reason.LOG_DAMAGED: "Restore the metadata log at {where}: the alert metadata-log-damaged says how",
+    Reason.RECORDS_KNOWN: "Nothing is to be done: an upgraded kraftwatch reads the metadata log again",
+    Reason.RECORDS_MISSING: "Have the log read again: the alert data-contract-broken names the missing offsets",
+    Reason.TASK_FAILED: "Report this as a bug of kraftwatch: its own log says where its gatherer failed",
+    Reason.INTERRUPTED: "Check in kraftwatch's own log why its gatherer was restarted",
+    Reason.CLOCK_STEPPED: "Check the clock of kraftwatch's host (NTP): it was set",
+}
+"""What to do for each reason."""
+_OPERATIONS = {
+    ObservationSource.QUORUM: ("DESCRIBE", "Describe"),
+    ObservationSource.LOG: ("CLUSTER_ACTION", "ClusterAction"),
+}
+"""The operation that each observation source needs on CLUSTER: in Kafka's spelling, and in that of kafka-acls."""
+COMPARE = (
+    "compare the listeners, certificates, logins, authorizer.class.name and super.users of the controllers: the log of "
+    "each names whom it rejects"
+)
+"""How to find out whether a controller that is `unlike` the others accepts what they send."""
+
+
+def access_steps(
+    quorum: Quorum, failures: Sequence[FailedObservation], outdated: OutdatedSettings | None
+) -> Iterable[str]:
+    """Yields the steps for the reasons of these failures; if kraftwatch's own settings are out of date, to correct them
+    alone.
+    """
+    if outdated is not None:
+        yield _correct_settings(quorum, outdated)
+        return
+    for reason in sorted({each.reason for each in failures}):
+        endpoints = sorted({each.endpoint for each in failures if each.reason is reason and each.endpoint})
+        where = and_join(endpoints, 4)
+        match reason:
+            case Reason.DENIED:
+                yield from _allow(quorum, failures, where)
+            case Reason.UNSUPPORTED if quorum.poll and all(each.source is ObservationSource.LOG for each in failures):
+                yield f"# Configure a controller's address as well: brokers ({where}) do not serve the metadata log"
+            case Reason.TLS_FAILED if is_untrusted(quorum, endpoints):
+                yield from trust_steps(where)
+            case _:
+                yield "# " + ADVICE[reason].format(where=where)
+
+
+def controller_access_steps(
+    quorum: Quorum, silent: SilentController, outdated: OutdatedSettings | None
+) -> Iterable[str]:
+    """Yields the same for one controller that does not answer, while others do."""
+    if outdated is not None:
+        yield _correct_settings(quorum, outdated)
+    elif is_untrusted(quorum, [silent.endpoint]):
+        yield from trust_steps(silent.endpoint)
+    elif isinstance(silent.reason, Reason):
+        yield "# " + ADVICE[silent.reason].format(where=silent.endpoint, operations="CLUSTER_ACTION")
+    else:
+        yield f"# Check the network, TLS and the login between the monitor and {silent.endpoint}"
+
+
+def is_untrusted(quorum: Quorum, endpoints: Collection[str]) -> bool:
+    """Returns whether the monitor does not trust the authority of the certificates there, and nothing else is wrong."""
+    faults = {one.certificate_fault for one in quorum.probes.values() if str(one.endpoint) in endpoints} - {None}
+    return faults == {CertificateFault.UNTRUSTED}
+
+
+def _correct_settings(quorum: Quorum, outdated: OutdatedSettings) -> str:
+    bootstrap = ", ".join(f'"{address}"' for address in outdated.addresses)
+    protocol = "" if outdated.protocol is None else f" and security_protocol: {outdated.protocol}"
+    return f"# Set bootstrap: [{bootstrap}]{protocol} for cluster {quorum.cluster} in kraftwatch's configuration"
+
+
+def _allow(quorum: Quorum, failures: Iterable[FailedObservation], where: str) -> Iterable[str]:
+    """Returns which operations are denied, what allowing them means, and the command that allows them."""
+    denied = {each.source for each in failures if each.reason is Reason.DENIED}
+    missing = [operation for source, operation in _OPERATIONS.items() if source in denied]
+    yield "# " + ADVICE[Reason.DENIED].format(operations=and_join(name for name, _ in missing), where=where)
+    if ObservationSource.LOG in denied:
+        yield "# CLUSTER_ACTION amounts to full administration: without it, polls and half of the rules still work"
+    yield from allow(quorum, (option for _, option in missing))

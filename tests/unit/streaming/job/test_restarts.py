@@ -1,0 +1,205 @@
+"""What has ended the query, and what is started again inside the job: the query, Spark, or neither."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streaming.config import Config
+from streaming.job import monitoring as module
+from streaming.job.dependencies import Dependencies, Dependency
+from streaming.job.monitoring import Monitoring, SparkStart
+from streaming.job.restarts import MOST, Restarts
+from streaming.job.start_up import JobSpec
+from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.spark.errors import BusyError, CheckpointInUseError, FullDiskError, JobError, StateError
+
+UNUSED: Any = None
+FAILS, BUSY = JobError("the streaming query failed: Broken pipe"), BusyError("the machine is busy")
+FULL, STATE = FullDiskError("the streaming query failed: No space left on device"), StateError("it is of version 9")
+ELSEWHERE = CheckpointInUseError("another job uses file:///spark: give each job its own place")
+COMPLETES = None
+
+
+class World:
+    """A monitoring whose query ends with the given problems, one after the other; it notes what is started when."""
+
+    def __init__(self, monitoring: Monitoring, problems: Sequence[JobError | None]) -> None:
+        self.monitoring = monitoring
+        self.done: list[str] = []
+        self.java_answers = self.java_is_ours = True
+        self.unreadable: str | None = None
+        self.dependencies = Dependencies(self.done.append)
+        self.topic: Any = None
+        self.spark: Any = None
+        self.has_evaluated = False
+        self._problems = [*problems]
+        self._now = 0.0
+        start = SparkStart(session=self._session, dependencies=self.dependencies, pause=self._pause)
+        self.given: dict[str, Any] = {
+            "_query": self,
+            "_start": start,
+            "_spark": self,
+            "_restarts": Restarts("move /job/spark away", lambda: self._now),
+            "_start_step": self._start_step,
+            "_set_state_aside": self._set_state_aside,
+            "begin_early_evaluation": lambda _: self.done.append("early evaluation"),
+        }
+
+    def wait(self, seconds: int) -> None:
+        """As `Query.wait`."""
+        if (problem := self._problems.pop(0)) is not None:
+            raise problem
+        self.has_evaluated = True
+
+    def stop(self) -> None:
+        self.done.append("old session stopped")
+
+    def answers(self, _: object) -> bool:
+        return self.java_answers
+
+    def kill_java(self) -> bool:
+        self.done += ["Java killed"] if self.java_is_ours else []
+        return self.java_is_ours
+
+    def run(self) -> list[str]:
+        """Waits until the query has ended with each of the problems, and was started again each time."""
+        while self._problems or self.monitoring._restarts.problem is not None:
+            self.monitoring.wait(1, UNUSED)
+        return self.done
+
+    def _pause(self, seconds: float) -> None:
+        self._now += seconds
+
+    def _session(self) -> Any:
+        self.done.append("Spark")
+        self.java_answers = True
+        return self
+
+    def _set_state_aside(self, why: str) -> None:
+        self.monitoring._has_new_state = True
+        self.done.append(f"new state: {why}")
+
+    def _start_step(self, *_: object) -> None:
+        self.done.append(f"query at {self._now:g} s")
+        self.has_evaluated = False
+
+
+def world(folder: Path, monkeypatch: pytest.MonkeyPatch, *problems: JobError | None) -> World:
+    config = Config.model_validate(
+        {
+            "clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}],
+            "source": "kafka",
+            "relay": {"bootstrap": ["k:9092"], "topic": "observations"},
+            "checkpoint": str(folder),
+        }
+    )
+    monitoring = Monitoring(config, JobSpec.of(config), Checkpoint(folder=folder))
+    made = World(monitoring, problems)
+    for name, value in made.given.items():
+        monkeypatch.setattr(monitoring, name, value)
+    for name in ("answers", "kill_java"):
+        monkeypatch.setattr(module, name, getattr(made, name))
+    monkeypatch.setattr(module, "query_topic", lambda *_: None)
+    monkeypatch.setattr(module, "unreadable_state", lambda *_: made.unreadable)
+    return made
+
+
+def test_a_query_that_ends_is_started_again_and_spark_is_missing_until_a_batch_completes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = world(tmp_path, monkeypatch, COMPLETES, FAILS)
+    made.run()
+    assert [one.name for one in made.dependencies.now] == [Dependency.SPARK]
+    assert made.done == [
+        "Spark is started again: the streaming query failed: Broken pipe; waiting for it",
+        "early evaluation",
+        "query at 1 s",
+    ]
+
+    made._problems = [COMPLETES]
+    made.run()
+    assert made.done[3].startswith("spark: it is there again after ")
+    assert not made.dependencies.now
+
+
+def started(done: Sequence[str]) -> str:
+    return ", ".join(one for one in done if not one.startswith(("Spark is", "spark:", "early", "Java")))
+
+
+@pytest.mark.parametrize(
+    ("problems", "restarts"),
+    [
+        ([FAILS], "query at 1 s"),
+        # Whatever is wrong may be in the session.
+        ([FAILS, FAILS], "query at 1 s, Spark, query at 3 s"),
+        ([FAILS, FAILS, FAILS, FAILS], "query at 1 s, Spark, query at 3 s, Spark, query at 7 s, Spark, query at 15 s"),
+        # A batch shows that it works.
+        ([FAILS, COMPLETES, FAILS, COMPLETES, FAILS], "query at 1 s, query at 2 s, query at 3 s"),
+        ([BUSY, BUSY, BUSY], "query at 1 s, query at 2 s, query at 3 s"),
+        ([FULL, FULL, FULL], "query at 1 s, query at 2 s, query at 3 s"),
+        ([STATE], "new state: it is of version 9, query at 1 s"),
+        # A new one changed nothing: it is not given up for another.
+        ([STATE, STATE], "new state: it is of version 9, query at 1 s, query at 3 s"),
+    ],
+)
+def test_what_is_started_again_is_what_may_have_ended(
+    problems: Sequence[JobError | None], restarts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert started(world(tmp_path, monkeypatch, *problems).run()) == restarts
+
+
+def test_a_new_java_is_started_in_place_of_one_that_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = world(tmp_path, monkeypatch, FAILS)
+    made.java_answers = False
+    # The dead Java could not read it.
+    made.unreadable = "Spark cannot read it: Java has ended"
+    assert made.run()[2:] == ["Java killed", "Spark", "query at 1 s"]
+
+
+def test_a_state_that_spark_cannot_read_is_replaced_before_the_first_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = world(tmp_path, monkeypatch, FAILS)
+    made.unreadable = "Spark cannot read it: 7.zip is missing"
+    assert started(made.run()) == "new state: Spark cannot read it: 7.zip is missing, query at 1 s"
+
+
+def test_of_spark_submit_only_the_session_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = world(tmp_path, monkeypatch, FAILS, FAILS)
+    made.java_is_ours = False
+    assert started(made.run()) == "query at 1 s, old session stopped, Spark, query at 3 s"
+
+
+@pytest.mark.parametrize("problem", [BUSY, FULL])
+def test_what_time_repairs_is_awaited_however_long(
+    problem: JobError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert len(started(world(tmp_path, monkeypatch, *[problem] * 100).run()).split(", ")) == 100
+
+
+def test_the_job_ends_when_nothing_that_is_started_again_completes_a_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = world(tmp_path, monkeypatch, *[FAILS] * (MOST + 1))
+    with pytest.raises(JobError) as ended:
+        made.run()
+    assert str(ended.value) == (
+        "the streaming query failed: Broken pipe; Spark was started again 6 times and completed no batch: start the "
+        "job again, and if this repeats, move /job/spark away: the state is built again"
+    )
+    assert started(made.done).count("query") == MOST
+
+
+def test_another_job_on_the_checkpoint_ends_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = world(tmp_path, monkeypatch, ELSEWHERE)
+    with pytest.raises(CheckpointInUseError, match=r"give each job its own place$"):
+        made.run()
+    assert made.done == []
+
+
+def test_nothing_is_started_while_the_disk_of_the_job_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = world(tmp_path, monkeypatch, FAILS)
+    monkeypatch.setattr(module, "full_disk", lambda _: "the disk of /job is full" if made._now < 300 else None)
+    assert started(made.run()) == "query at 300 s"

@@ -245,7 +245,8 @@ class Ledger:
 
     def _store_texts(self) -> None:
         self._store.write_rest()
-        if self._unstored_texts and time.monotonic() >= self._texts_due_at:
+        # While the disk is full, the newest text of each alert waits here: in the store, each one would.
+        if self._unstored_texts and not self._store.is_behind and time.monotonic() >= self._texts_due_at:
             self._store.rewrite([*self._unstored_texts.values()])
             self._unstored_texts = {}
             self._texts_due_at = time.monotonic() + TEXT_S

@@ -160,6 +160,11 @@ class AlertStore:
             (delete(NOTIFIED).where(NOTIFIED.c.sink == bindparam("of_sink")), absent),
         )
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether something is kept that could not be written yet."""
+        return bool(self._unwritten)
+
     def write_rest(self) -> None:
         """Writes what could not be written until now, if there is any; for as long as it cannot be, in vain."""
         if self._unwritten and time.monotonic() >= self._retry_at:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from pydantic import TypeAdapter
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, insert, select
@@ -96,10 +96,14 @@ class Collection(Generic[ValueT]):
         return ENTRIES.c.collection == self._name
 
 
-def quarantine_of(database: Database, *, keep: int = 10_000) -> Collection[dict[str, Any]]:
+MOST_QUARANTINED: Final = 10_000
+"""So many bad rows and records are kept, the first ones: there may be hundreds of thousands."""
+
+
+def quarantine_of(database: Database, *, keep: int = MOST_QUARANTINED) -> Collection[dict[str, Any]]:
     """Returns the quarantine: the fields of each description by name, `CLUSTER-SEQUENCE-ORDINAL` for a row or record.
 
-    There may be hundreds of thousands of bad records: the first ones are kept. The bytes stay in the journal.
+    The bytes stay in the journal.
     """
     return Collection(database, "quarantine", TypeAdapter(dict[str, Any]), keep=keep, keep_newest=False)
 

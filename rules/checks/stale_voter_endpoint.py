@@ -282,7 +282,7 @@ def _fix(endpoints: _VoterEndpoints, voter: NodeFacts, fault: EndpointFault) -> 
         case EndpointFault.CERTIFICATE:
             yield from certificate_steps(voter)
         case EndpointFault.NOT_SERVING:
-            yield f"# Do not restart another controller: it could not connect to controller {node}, nor get its vote"
+            yield f"# Do not restart another voter: it could not connect to controller {node}, nor get its vote"
             yield (
                 f"# Count the open files of controller {node}'s process, and compare them with its limit (ulimit -n); "
                 "take a thread dump; check max.connections, and what is between the controllers"

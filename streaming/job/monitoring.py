@@ -53,6 +53,8 @@ from streaming.pipeline.step import Step
 from streaming.pipeline.topic_files import TopicState
 
 log = logging.getLogger(__name__)
+_SIGNAL_S: Final = 0.5
+"""So long after an end of the query a signal may come that explains it."""
 _MOST_UNWRITTEN: Final = 10_000
 
 
@@ -64,8 +66,8 @@ class SparkStart:
     """Returns a new session. Raises KraftwatchError if Spark does not start."""
     dependencies: Dependencies
     """Where it is noted that Spark is missing."""
-    pause: Callable[[float], object]
-    """Waits some seconds, or until the job stops."""
+    pause: Callable[[float], bool]
+    """Waits some seconds, or until the job stops; returns whether it does."""
 
 
 class Monitoring(AbstractContextManager["Monitoring"]):
@@ -187,6 +189,9 @@ class Monitoring(AbstractContextManager["Monitoring"]):
     def _plan_restart(self, start: SparkStart, problem: JobError, notifying: Notifying) -> None:
         if isinstance(problem, CheckpointInUseError):
             raise problem
+        # A signal to the whole process group ends Java before this process reads its own.
+        if start.pause(_SIGNAL_S):
+            return
         if (full := full_disk(self.checkpoint.folder)) is not None:
             problem = FullDiskError(f"{problem}; {full}")
         self._restarts.failed(problem)

@@ -134,6 +134,9 @@ def _run_until_stopped(
     monitors = False
     while not stop.is_set():
         job.monitoring.wait(1, job.notifying)
+        if stop.is_set():
+            # What is missing now has been stopped.
+            break
         if not monitors and job.deliver.last_batch_at is not None:
             monitors = True
             say(f"monitoring {_names(job.config)}")

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from pyspark.sql import DataFrame, Row
@@ -19,7 +20,7 @@ from pyspark.sql import DataFrame, Row
 from connectors.errors import JournalError, UnavailableStoreError, UnwritableStoreError
 from connectors.process.wall_clock import wall_ms
 from connectors.store.alert_codec import FIRING
-from connectors.store.collection import Collection
+from connectors.store.collection import MOST_QUARANTINED, Collection
 from connectors.store.journal_reader import JournalSnapshot
 from rules.formatting import plural
 from rules.model.identifiers import Millis
@@ -136,6 +137,7 @@ class Deliver:
             try:
                 self._quarantine.put(self._unwritten)
             except UnwritableStoreError as problem:
+                self._unwritten = dict(islice(self._unwritten.items(), MOST_QUARANTINED))
                 log.warning("%s; %s for the quarantine wait for it", problem, plural(len(self._unwritten), "row"))
                 return
             except UnavailableStoreError as problem:

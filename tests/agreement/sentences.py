@@ -99,6 +99,8 @@ def _not_restarted(match: re.Match[str], reader: Reader) -> Iterator[Said]:
         forbidden = reader.controllers
     elif re.match(r"another controller|no other controller|the others", object_):
         forbidden = reader.controllers - {reader.node or 0}
+    elif object_.startswith("another voter"):
+        forbidden = reader.voters - {reader.node or 0}
     else:
         named = re.match(rf"(?:controllers?|brokers?) ({_NODES})", object_)
         forbidden = frozenset(map(int, re.findall(r"\d+", named.group(1)))) if named else frozenset()

@@ -1,4 +1,4 @@
-"""What calls to Spark raise, and what a person is told of it."""
+"""What calls to Spark raise, and the sentence in which a person reads it."""
 
 import logging
 import re

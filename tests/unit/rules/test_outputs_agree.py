@@ -36,7 +36,13 @@ def test_outputs_of_recorded_quorums_agree(recorded: RecordedJournal) -> None:
         assert count.checked == len(rows) // 10, count.report
 
 
-READER = Reader(output="one", node=2, controllers=frozenset({1, 2, 3}), node_at={"c1:9093": 1, "c2:9093": 2})
+READER = Reader(
+    output="one",
+    node=2,
+    controllers=frozenset({1, 2, 3, 4}),
+    voters=frozenset({1, 2, 3}),
+    node_at={"c1:9093": 1, "c2:9093": 2},
+)
 
 
 @pytest.mark.parametrize(
@@ -50,6 +56,11 @@ READER = Reader(output="one", node=2, controllers=frozenset({1, 2, 3}), node_at=
         ("It tolerates no further failure reliably", set()),
         ("Wait until 2 of 3 voters are in sync: the leader then commits", set()),
         ("Do not restart another controller until controller 2 is stable", {
+            (About.RESTART, 1, one_of("no")),
+            (About.RESTART, 3, one_of("no")),
+            (About.RESTART, 4, one_of("no")),
+        }),
+        ("Do not restart another voter: it could not connect to controller 2, nor get its vote", {
             (About.RESTART, 1, one_of("no")),
             (About.RESTART, 3, one_of("no")),
         }),

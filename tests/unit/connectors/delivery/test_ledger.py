@@ -345,6 +345,21 @@ def test_what_a_full_disk_does_not_take_is_recorded_in_its_order_once_there_is_r
     assert again.firing() == [large]
 
 
+def test_of_the_texts_that_a_full_disk_does_not_take_the_newest_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connectors.delivery.ledger.TEXT_S", 0.0)
+    ledger, large = opened(tmp_path, "a"), replace(FIRST, summary="x" * 100_000)
+    with full_disk(ledger):
+        ledger.reconcile([found(large)], NOON_MS)
+        kept = len(ledger._store._unwritten)
+        for second in range(20, 60):
+            ledger.reconcile([found(replace(large, summary=f"At {second}."), second=second)], NOON_MS)
+        assert len(ledger._store._unwritten) == kept
+    ledger.reconcile([], NOON_MS)
+    assert [one.summary for one in opened(tmp_path).history()] == ["At 59."]
+
+
 def test_a_database_that_was_deleted_while_the_job_runs_is_not_written(tmp_path: Path) -> None:
     ledger = opened(tmp_path, "a")
     (tmp_path / "kraftwatch.db").unlink()

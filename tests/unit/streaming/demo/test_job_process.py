@@ -10,7 +10,8 @@ import pytest
 from streaming.demo.job_process import JobProcess, JobProcessError
 from tests.eventually import eventually
 
-OWNER = """
+SLEEPS = "import time; time.sleep(600)"
+OWNER = f"""
 import sys
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from streaming.demo.job_process import JobProcess
 
 class Waiting(JobProcess):
     def command(self):
-        return [sys.executable, "-c", "import time; time.sleep(600)"]
+        return [sys.executable, "-c", {SLEEPS!r}]
 
 
 Waiting(folder=Path(sys.argv[1]), bootstrap=()).start()
@@ -42,7 +43,7 @@ class NeverReady(JobProcess):
     """A job that ends no batch."""
 
     def command(self) -> list[str]:
-        return [sys.executable, "-c", "import time; time.sleep(600)"]
+        return [sys.executable, "-c", SLEEPS]
 
 
 def test_a_job_that_does_not_come_up_is_ended(tmp_path: Path) -> None:
@@ -57,7 +58,8 @@ def test_a_job_that_does_not_come_up_is_ended(tmp_path: Path) -> None:
 def sleeping_child(owner: psutil.Process) -> psutil.Process:
     for child in owner.children():
         with suppress(psutil.Error):  # the process that tested setpriv has ended meanwhile
-            if "time.sleep" in str(child.cmdline()):
+            # Before it, the child is a copy of its owner, or setpriv, which may not have asked for the signal yet.
+            if child.cmdline() == [sys.executable, "-c", SLEEPS]:
                 return child
     raise AssertionError("the job has not started")
 

@@ -8,11 +8,18 @@ from rules.finding import Severity
 from rules.job.monitor_degraded import SETTLED_MS
 from rules.model.job_state import JOB_CLUSTER_ID
 from rules.model.monitoring import Reason
+from rules.notifications import planner
 from rules.notifications.route import Route
 from tests.unit.streaming.job.monitored_job import MonitoredJob
 
 FIVE = ("a", "b", "c", "d", "e")
 ONE_PAGE = "firing critical kraftwatch clusters"
+
+
+@pytest.fixture(autouse=True)
+def _end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a page is sent half a minute later: that is tested with the planner."""
+    monkeypatch.setattr(planner, "RECOVERY_MS", 0)
 
 
 @pytest.fixture

@@ -69,8 +69,10 @@ class World:
             self.monitoring.wait(1, UNUSED)
         return self.done
 
-    def _pause(self, seconds: float) -> None:
-        self._now += seconds
+    def _pause(self, seconds: float) -> bool:
+        # No signal comes: waiting for one is no pause.
+        self._now += seconds if seconds >= 1 else 0
+        return False
 
     def _session(self) -> Any:
         self.done.append("Spark")

@@ -85,6 +85,22 @@ def test_rows_that_the_disk_does_not_take_now_are_put_in_the_quarantine_with_the
     assert [one["cluster"] for one in quarantine_of(job_database(tmp_path)).items().values()] == ["prod", "test"]
 
 
+def test_of_the_rows_that_the_disk_does_not_take_the_first_are_kept(
+    deliver: Deliver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streaming.pipeline.deliver.MOST_QUARANTINED", 3)
+    file, kept = tmp_path / "kraftwatch.db", tmp_path / "kept"
+    file.rename(kept)
+    file.mkdir()
+    for ordinal in range(10):
+        deliver(batch(refused("prod", ordinal)), ordinal)
+
+    file.rmdir()
+    kept.rename(file)
+    deliver(batch(refused("test")), 10)
+    assert [*quarantine_of(job_database(tmp_path)).items()] == ["prod-1-0", "prod-1-1", "prod-1-2", "test-1-0"]
+
+
 def test_snapshots_that_the_journal_cannot_store_end_no_batch(
     deliver: Deliver, delivered: list[DeliveredBatch], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

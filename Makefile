@@ -87,7 +87,7 @@ lint: $(READY)
 bench: $(READY) ## measure every section, or ONLY=NAME,... (day: HOURS=, SPEED=, SOURCE=; week: DAYS=; object-store: CLUSTERS=, COPIES=, EXECUTORS=, LATENCY=, TRIGGER=, MANAGER=), write the tables of docs/performance.md (an hour)
 	@ONLY=$(ONLY) HOURS=$(HOURS) SPEED=$(SPEED) SEED=$(SEED) SOURCE=$(SOURCE) DAYS=$(DAYS) LATENCY=$(LATENCY) TRIGGER=$(TRIGGER) MANAGER=$(MANAGER) CLUSTERS=$(CLUSTERS) COPIES=$(COPIES) EXECUTORS=$(EXECUTORS) $(BIN)/python -m tests.bench
 
-evaluate: $(READY) build/spark.jsa ## inject faults into a real quorum (ONLY=WORD,...), count notifications, write docs/comparison.md (15 min)
+evaluate: $(READY) ## inject faults into a real quorum (ONLY=WORD,...), count notifications, write docs/comparison.md (15 min)
 	@KRAFTWATCH_WRITE_COMPARISON=1 $(BIN)/pytest tests/job/test_evaluated_faults.py -k "$(subst $(COMMA), or ,$(ONLY))"
 
 simulate: $(READY) ## simulate a quorum with faults (SEED=, STEPS=) and compare the alerts with the simulated state

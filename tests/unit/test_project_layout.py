@@ -1,8 +1,10 @@
 """What belongs together: documents and commands, each rule and its files, the core and its purity."""
 
 import ast
+import os
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,6 +44,20 @@ def test_make_targets_in_the_readme_exist() -> None:
 
     for target in re.findall(r"^\s*make ([a-z-]+)", readme, re.MULTILINE):
         assert target in targets
+
+
+def test_every_make_target_has_what_it_needs() -> None:
+    targets = re.findall(r"^([a-z-]+):.* ## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    # MAKEFLAGS: of the make that runs these tests.
+    ended = subprocess.run(
+        ["make", "--dry-run", *targets],
+        cwd=ROOT,
+        env={**os.environ, "MAKEFLAGS": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, len(targets) > 20) == (0, True), ended.stderr
 
 
 def test_rules_in_the_readme_exist_and_have_their_default_hold() -> None:

@@ -8,9 +8,9 @@ from connectors.delivery.delivery_report import DeliveryReport, SinkResult
 from rules.model.identifiers import Millis
 from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.route import Silence
-from tests.browser.chromium import PHONE, Browser, chromium
-from tests.browser.page_fixture import PageFixture
+from tests.browser.chromium import PHONE, Browser
 from tests.browser.slack_picture import examples, to_html
+from tests.page_fixture import PageFixture
 
 DOCS = Path(__file__).parents[2] / "docs" / "pictures"
 FAULTY = ("prod-eu-1", "prod-us-2", "orders", "staging")
@@ -116,10 +116,8 @@ def main() -> None:
     DOCS.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        with (
-            PageFixture(folder, [*FAULTY, "calm"], changeable=True) as fixture,
-            chromium(folder / "profile") as browser,
-        ):
+        page_fixture = PageFixture(folder, [*FAULTY, "calm"], changeable=True)
+        with page_fixture as fixture, Browser(folder / "profile") as browser:
             play_scenario(fixture)
             add_clusters_sinks_and_silences(fixture)
             take_screenshots(fixture, browser, DOCS)

@@ -23,7 +23,7 @@ from streaming.status.voters import PendingVoters
 from streaming.web.cluster_view import ClusterView
 from streaming.web.fleet_view import FleetView
 from streaming.web.templating import render_cluster
-from tests.browser.page_fixture import PageFixture, ServedPages
+from tests.page_fixture import PageFixture, ServedPages
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 from tests.unit.streaming.status.statuses import NO_OBSERVATION
 

@@ -209,7 +209,8 @@ OBSERVER_ADDED = Fault(
             severity="info",
             subject="observer {node}",
             sentence=r"Controller \d+ is an observer and could be a voter",
-            step=r"# Add controller \d+ together with another one, or keep it as a spare",
+            # A short hold ends before it has caught up on a busy machine.
+            step=r"# (Wait until controller \d+ has caught up|Add controller \d+ together with another one)",
         ),
     ),
 )

@@ -139,7 +139,7 @@ class ScriptRun:
 
     def replace(self, node: str) -> None:
         """replace 1: kills a controller; something that is no Kafka node answers at its endpoint, until it starts."""
-        self.cluster.stop(int(node))
+        self.cluster.kill(int(node))
         self.cluster.replaced.add(int(node))
 
     def tick(self, duration: str) -> Iterator[str]:

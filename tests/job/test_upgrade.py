@@ -1,5 +1,4 @@
-"""Real jobs and relays of two versions of kraftwatch, one after the other and beside each other, while alerts fire:
-nobody is notified twice of anything, and no end is missing."""
+"""Real jobs and relays of two versions, after and beside each other, while alerts fire: each is sent once."""
 
 import json
 import subprocess
@@ -75,13 +74,11 @@ def test_an_incident_its_acknowledgement_and_a_silence_go_on_in_the_next_version
 
     job.python = versions.former
     try:
-        job.start()
+        with job:
+            assert_goes_on(job, webhook)
     except JobProcessError as refused:
         assert "ended with exit code 2" in str(refused)
         assert "use the kraftwatch that" in job.log.read_text().splitlines()[-1]
-    else:
-        assert_goes_on(job, webhook)
-        job.stop()
 
     job.python = versions.present
     with job:
@@ -92,20 +89,19 @@ def test_an_incident_its_acknowledgement_and_a_silence_go_on_in_the_next_version
     assert_notified(webhook, "firing", "resolved")
 
 
-def command(job: ConfiguredJob, *words: str) -> str:
-    """Runs a command of the job's version with its configuration; returns what it prints."""
-    arguments = [job.python, "-m", "streaming", *words, "--config", job.file]
+def command(job: ConfiguredJob, *words: str, python: Path | None = None, codes: tuple[int, ...] = (0,)) -> str:
+    """Runs a command, by default of the job's version, with the job's configuration; returns what it prints."""
+    arguments = [str(python or job.python), "-m", "streaming", *words, "--config", str(job.file)]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in codes, done.stderr
     return done.stdout
 
 
 def assert_doctor_accepts_the_checkpoint(job: ConfiguredJob, python: Path) -> None:
     """A controller is down, so it does not end with 0."""
-    arguments = [python, "-m", "streaming", "doctor", "--config", job.file, "--json"]
-    printed = subprocess.run(arguments, capture_output=True, text=True, check=False).stdout
-    checks = [one for one in json.loads(printed)["checks"] if one["subject"] == str(job.checkpoint)]
-    assert [one["verdict"] for one in checks if one["check"] != "disk"] == ["ok"], checks
+    checks = json.loads(command(job, "doctor", "--json", python=python, codes=(1, 2)))["checks"]
+    (checkpoint,) = (one for one in checks if one["check"] == "checkpoint")
+    assert checkpoint["verdict"] == "ok", checkpoint
 
 
 def assert_fires(job: ConfiguredJob, *rules: str) -> None:
@@ -153,7 +149,6 @@ def test_jobs_and_relays_of_two_versions_work_beside_each_other(
         former.stop()
         eventually(lambda: assert_notifies(present), within_s=60)
         wait_until_evaluated(present, after_s=10)
-        assert_sent(webhook, sent)
 
         # A newer relay.
         relay.stop()

@@ -165,9 +165,8 @@ def stored_fields(*types: object) -> str:
             continue
         if issubclass(one, Enum):
             lines[one.__qualname__] = ", ".join(str(each.value) for each in one)
-        elif is_dataclass(one) or hasattr(one, "_fields"):
+        elif names := [each.name for each in fields(one)] if is_dataclass(one) else [*getattr(one, "_fields", ())]:
             hints = get_type_hints(one)
-            names = one._fields if hasattr(one, "_fields") else [each.name for each in fields(one)]
             waiting += [hints[name] for name in names]
             lines[one.__qualname__] = "".join(f"\n  {name}: {_name(hints[name])}" for name in sorted(names))
     return "".join(f"{name}: {lines[name]}\n" for name in sorted(lines))

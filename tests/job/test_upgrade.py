@@ -100,7 +100,7 @@ def command(job: ConfiguredJob, *words: str, python: Path | None = None, codes: 
 def assert_doctor_accepts_the_checkpoint(job: ConfiguredJob, python: Path) -> None:
     """A controller is down, so it does not end with 0."""
     checks = json.loads(command(job, "doctor", "--json", python=python, codes=(1, 2)))["checks"]
-    (checkpoint,) = (one for one in checks if one["check"] == "checkpoint")
+    (checkpoint,) = (check for check in checks if check["check"] == "checkpoint")
     assert checkpoint["verdict"] == "ok", checkpoint
 
 
@@ -114,7 +114,7 @@ def assert_goes_on(job: ConfiguredJob, webhook: HttpDouble) -> None:
     assert_fires(job, "broker-fenced", "failure-tolerance")
     assert_notified(webhook, "firing")
     listed: Any = get_json(job, "/api/acknowledgements")
-    assert [(one["rule"], one["by"]) for one in listed] == [("broker-fenced", "Ana")]
+    assert [(found["rule"], found["by"]) for found in listed] == [("broker-fenced", "Ana")]
     assert json.loads(command(job, "silence", "list", "--json"))["comment"] == "upgrade"
 
 
@@ -170,8 +170,8 @@ def test_jobs_and_relays_of_two_versions_work_beside_each_other(
         sent.append(("/former", *RESOLVED))
         eventually(lambda: assert_sent(webhook, sent), within_s=120)
     finally:
-        for each in (former, present, relay):
-            each.stop()
+        for process in (former, present, relay):
+            process.stop()
 
 
 def reading_job(
@@ -195,6 +195,10 @@ def assert_notifies(active: ConfiguredJob, *standby: ConfiguredJob) -> None:
 
 
 def assert_sent(webhook: HttpDouble, expected: list[tuple[str, str, str]]) -> None:
-    bodies: list[tuple[str, dict[str, Any]]] = [(one.path, json.loads(one.body)) for one in webhook.requests]
+    bodies: list[tuple[str, dict[str, Any]]] = [
+        (request.path, json.loads(request.body)) for request in webhook.requests
+    ]
     sent = [(path, body["alerts"][0]["rule"], body["reason"]) for path, body in bodies]
-    assert [one for one in sent if one[1] == "no-leader" and one[2] != "changed"] == expected
+    assert [
+        (path, rule, reason) for path, rule, reason in sent if rule == "no-leader" and reason != "changed"
+    ] == expected

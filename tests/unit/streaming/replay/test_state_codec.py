@@ -159,16 +159,16 @@ def stored_fields(*types: object) -> str:
     lines: dict[str, str] = {}
     waiting = [*types]
     while waiting:
-        one = waiting.pop()
-        waiting += get_args(one)
-        if not isinstance(one, type) or one.__qualname__ in lines:
+        held = waiting.pop()
+        waiting += get_args(held)
+        if not isinstance(held, type) or held.__qualname__ in lines:
             continue
-        if issubclass(one, Enum):
-            lines[one.__qualname__] = ", ".join(str(each.value) for each in one)
-        elif names := [each.name for each in fields(one)] if is_dataclass(one) else [*getattr(one, "_fields", ())]:
-            hints = get_type_hints(one)
+        if issubclass(held, Enum):
+            lines[held.__qualname__] = ", ".join(str(member.value) for member in held)
+        elif names := [field.name for field in fields(held)] if is_dataclass(held) else [*getattr(held, "_fields", ())]:
+            hints = get_type_hints(held)
             waiting += [hints[name] for name in names]
-            lines[one.__qualname__] = "".join(f"\n  {name}: {_name(hints[name])}" for name in sorted(names))
+            lines[held.__qualname__] = "".join(f"\n  {name}: {_name(hints[name])}" for name in sorted(names))
     return "".join(f"{name}: {lines[name]}\n" for name in sorted(lines))
 
 

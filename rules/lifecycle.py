@@ -65,6 +65,8 @@ _TOGETHER_MS = 5_000
 """How much earlier than its hold a condition may fire with an older one of its rule; at most a sixth of the hold."""
 _NOT_KNOWN_NOW = "not_known_now"
 """The evidence that says why the condition of an alert is not known now."""
+_LACKS_RULE = "this kraftwatch does not have it"
+"""Why the alert of a rule that another version has resolves."""
 _NO_RULE = Thresholds(values={CLEAR: 10.0})
 """For an alert whose rule no longer exists: the alert clears like any other."""
 
@@ -147,7 +149,10 @@ def advance(
     not_applicable = {result.rule: result.why for result in evaluation.not_applicable}
     absent = {
         key: _without_finding(
-            condition, observed, thresholds.get(condition.rule, _NO_RULE), not_applicable.get(condition.rule)
+            condition,
+            observed,
+            thresholds.get(condition.rule, _NO_RULE),
+            not_applicable.get(condition.rule, None if condition.rule in ALL_RULES else _LACKS_RULE),
         )
         if evaluation.knows(condition.rule, condition.subject)
         else (_while_unknown(condition, observed, unobserved), None)

@@ -97,6 +97,12 @@ PARTS = (
         ),
     ),
     Part(
+        name="upgrade",
+        about="jobs and relays of the release before and of this one",
+        minutes=15,
+        places=_in("job", "upgrade"),
+    ),
+    Part(
         name="spark",
         about="Spark, its clusters and remote checkpoints",
         minutes=20,

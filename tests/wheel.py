@@ -1,17 +1,19 @@
 """The wheel, and environments that share only the libraries of the checkout's environment."""
 
+import io
 import subprocess
 import sys
 import sysconfig
+import tarfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 
 
-def build_wheel(folder: Path) -> Path:
-    """Builds the wheel in a folder and returns it."""
+def build_wheel(folder: Path, source: Path = ROOT) -> Path:
+    """Builds the wheel of this checkout, or of another source, in a folder and returns it."""
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(build, cwd=source, check=True, capture_output=True)
     (wheel,) = folder.glob("*.whl")
     return wheel
 
@@ -28,10 +30,33 @@ def environment_with_libraries(folder: Path) -> Path:
 
 def install_wheel(folder: Path) -> Path:
     """Builds the wheel, installs it in `folder` and returns the bin folder of the new environment."""
-    wheel, programs = build_wheel(folder), environment_with_libraries(folder / "environment")
-    options = ["--quiet", "--no-deps", "--python", str(programs / "python")]
-    subprocess.run([_uv(), "pip", "install", *options, wheel], check=True)
+    programs = environment_with_libraries(folder / "environment")
+    _install(programs, str(build_wheel(folder)))
     return programs
+
+
+def install_commit(commit: str, folder: Path) -> Path | None:
+    """As `install_wheel`, of another commit, with its own locked libraries; None if the clone lacks that commit."""
+    archive = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True, check=False)
+    if archive.returncode != 0:
+        return None
+    source = folder / "source"
+    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as content:
+        content.extractall(source, filter="data")
+    programs = environment_with_libraries(folder / "environment")
+    same = {*_locked(ROOT)}
+    _install(programs, str(build_wheel(folder, source)), *(pin for pin in _locked(source) if pin not in same))
+    return programs
+
+
+def _locked(source: Path) -> list[str]:
+    lines = (source / "deploy" / "requirements.txt").read_text().splitlines()
+    return [line.removesuffix(" \\") for line in lines if "==" in line and not line.startswith(" ")]
+
+
+def _install(programs: Path, *packages: str) -> None:
+    options = ["--quiet", "--no-deps", "--compile-bytecode", "--python", str(programs / "python")]
+    subprocess.run([_uv(), "pip", "install", *options, *packages], check=True)
 
 
 def install_base(folder: Path) -> Path:

@@ -106,14 +106,19 @@ def kafka_versions() -> tuple[str, ...]:
 
 @cache
 def known_records() -> str:
-    """Returns what identifies the types and versions of records that this build can read: others are another text."""
+    """Returns what identifies what this build can read of a recorded log; another text if it is more or less.
+
+    Types and versions of records, and what is not redacted of one: a build before has overwritten that.
+    """
     known = (
         f"{kind} {each['type']} {line['version']}"
         for kind in ("records", "control")
         for each in _document()[kind]
         for line in each["versions"]
     )
-    return hashlib.sha256("\n".join(sorted({*known})).encode()).hexdigest()[:16]
+    redacted = (f"redacted {name} {field}" for name, fields in CREDENTIAL_FIELDS.items() for field in fields)
+    lines = sorted({*known, *redacted, f"kept {CONFIG_RECORD} {MIN_ISR}"})
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
 def _known_to(kafka: str | None, described: list[dict[str, Any]]) -> dict[int, RecordSchema]:

@@ -33,6 +33,11 @@ SNAPSHOTS: Final = """
         crc INTEGER NOT NULL, PRIMARY KEY (cluster, sequence)
     ) STRICT"""
 """The state of a cluster after a row, and the CRC-32 of it: a replay begins there. Older journals lack this table."""
+NEW_FOLDER: Final = (
+    "give a new folder, with a copy of kraftwatch.db if there is one: without it, silences are lost, and what fires is "
+    "sent again"
+)
+"""What to do with a folder that another version has written, as the end of a sentence."""
 _TABLES: Final = (
     """
     CREATE TABLE observations (
@@ -150,7 +155,7 @@ def require_version(connection: sqlite3.Connection, path: Path) -> None:
     if found not in (0, VERSION):
         raise OtherJournalError(
             f"{path} has version {found}, and this kraftwatch reads {VERSION}: use the kraftwatch that wrote it, or "
-            "give a new folder"
+            f"{NEW_FOLDER}"
         )
 
 

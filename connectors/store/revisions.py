@@ -35,7 +35,7 @@ def require_known(found: str | None, place: str) -> None:
     if found is not None and str(found) not in {f"{number:04}" for number in range(1, int(REVISION) + 1)}:
         raise OtherTablesError(
             f"{place} has tables of revision {visible(str(found))}, and this kraftwatch knows those up to {REVISION}: "
-            "use the kraftwatch that upgraded them, or a newer one"
+            "use the kraftwatch that upgraded them, or a newer one; its alerts and silences stay there"
         )
 
 

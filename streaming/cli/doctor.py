@@ -36,7 +36,8 @@ def doctor(opts: ClusterOptions) -> None:
     permissions and the rows that wait in the relay's folder, and connects to
     the servers of the heartbeat, of OTLP and of each sink. It writes nothing and
     sends no notification, no heartbeat and no metrics. Each problem is printed
-    with the command or setting that fixes it.
+    with the command or setting that fixes it. Where Spark is not installed, it
+    checks what on-call commands and a relay need.
 
     Exit codes: 0 everything is ok, 1 the job would observe or send less than it
     could, or expose more than it should, 2 it would not start, would observe

@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from connectors.errors import StoreError, UsageError
-from connectors.process.extras import Extra, require
+from connectors.process.extras import Extra, install_command, is_absent, require
 from connectors.sinks.http_request import error_text
 from connectors.sinks.sink_config import SinkSection, SinkServer, url_server
 from connectors.store.durable_file import is_open_to_others
@@ -38,8 +38,12 @@ _SINK_FIX = "correct the address, or permit connections from this machine to it:
 
 
 def check_host(config: Config) -> Iterator[CheckResult]:
-    """Yields whether the job can run on this machine."""
+    """Yields whether the job can run on this machine, if what it needs is installed at all."""
     yield _result("python", "version", OK, f"{platform.python_version()} at {sys.executable}")
+    if is_absent(Extra.JOB):
+        message = f"not installed here, nor needed by on-call commands and relays; it needs a JDK {JAVA}, and Spark"
+        yield _result("job", "extra", OK, message, install_command(Extra.JOB))
+        return
     yield _java()
     yield _spark()
     yield from _checkpoint(job_checkpoint(config), config.pipeline.partitions)

@@ -24,7 +24,7 @@ from pydantic import TypeAdapter
 from connectors.errors import StoreError, UsageError
 from connectors.store.collection import Collection
 from connectors.store.durable_file import FOLDER_MODE, Synced, full_disk, lock, replace_file, restrict_folder
-from connectors.store.journal_file import journal_damage, journal_file
+from connectors.store.journal_file import NEW_FOLDER, journal_damage, journal_file
 from connectors.store.journal_reader import JournalReader
 from connectors.store.store_place import PostgresPlace
 from connectors.store.stored_json import parse_json
@@ -179,8 +179,7 @@ class Checkpoint:
             recorded = None
         if isinstance(recorded, dict) and recorded.get("version") != VERSION:
             raise UsageError(
-                f"checkpoint {self.folder} was written by another version of kraftwatch: give a new folder with "
-                "--checkpoint"
+                f"checkpoint {self.folder} was written by another version of kraftwatch: use that one, or {NEW_FOLDER}"
             )
         ids = recorded.get("cluster_ids") if isinstance(recorded, dict) else None
         if not isinstance(ids, dict):

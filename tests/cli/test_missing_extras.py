@@ -3,6 +3,8 @@
 `tests/kafka/test_base_install.py` has a real environment without extras.
 """
 
+import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,11 @@ import yaml
 from connectors.process import extras
 from streaming.cli import app
 from tests.cli.program import kraftwatch, usage_error
+
+
+def install_command(extra: str) -> str:
+    """No other pip would find this version, and one may find a package of this name that is not ours."""
+    return f"{sys.executable} -m pip install 'kraftwatch[{extra}]=={version('kraftwatch')}'"
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +39,7 @@ def _base_package(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_command_names_the_extra_that_it_lacks(words: str, library: str, extra: str) -> None:
     assert usage_error(*words.split()) == (
         f"kraftwatch {words.partition(' --')[0]} needs {library}, which the base package does not install: "
-        f"pip install 'kraftwatch[{extra}]'"
+        f"{install_command(extra)}"
     )
 
 
@@ -55,7 +62,7 @@ def test_a_store_on_a_server_names_the_extra_that_it_lacks(tmp_path: Path) -> No
 
     assert usage_error("silence", "list", "--config", file) == (
         "the store db:5432/alerts needs psycopg, which the base package does not install: "
-        "pip install 'kraftwatch[postgres]'"
+        f"{install_command('postgres')}"
     )
 
 
@@ -66,14 +73,15 @@ def test_an_apprise_sink_names_the_extra_that_it_lacks(tmp_path: Path) -> None:
     assert ended.exit_code == 2
     assert ended.stderr == (
         f"kraftwatch: {file}: sinks.0: the sink apprise:mailto needs Apprise, which the base package does not install: "
-        "pip install 'kraftwatch[apprise]'\n"
+        f"{install_command('apprise')}\n"
     )
 
 
 def test_metrics_by_otlp_name_the_extra_that_they_lack(tmp_path: Path) -> None:
     relay = {"bootstrap": ["127.0.0.1:1"], "folder": str(tmp_path / "relay")}
     file = config(tmp_path, relay=relay, otlp={"url": "http://127.0.0.1:1/v1/metrics"})
-    sentence = "otlp needs opentelemetry-proto, which the base package does not install: pip install 'kraftwatch[otlp]'"
+    lacks = "otlp needs opentelemetry-proto, which the base package does not install"
+    sentence = f"{lacks}: {install_command('otlp')}"
 
     assert usage_error("relay", "--config", file) == sentence
     ended = kraftwatch("config", "check", file)

@@ -59,7 +59,9 @@ def test_newer_tables_in_the_checkpoint_are_refused_in_one_sentence(folder: Path
     refused = usage_error(*(word.replace("FOLDER", str(folder)) for word in command))
 
     assert refused.startswith(f"{file} has tables of revision {NEWER}, and this kraftwatch knows those up to ")
-    assert refused.endswith(": use the kraftwatch that upgraded them, or a newer one")
+    assert refused.endswith(
+        ": use the kraftwatch that upgraded them, or a newer one; its alerts and silences stay there"
+    )
     assert dump(file) == before
 
 
@@ -71,6 +73,7 @@ def test_newer_tables_in_the_checkpoint_are_refused_in_one_sentence(folder: Path
         ("status", "--journal", "FOLDER"),
         ("timeline", "--journal", "FOLDER"),
         ("replay", "--journal", "FOLDER"),
+        ("report", "--checkpoint", "FOLDER", "--only", "prod"),
         ("bundle", "--checkpoint", "FOLDER", "--output", "FOLDER/new"),
     ],
     ids=" ".join,
@@ -84,9 +87,9 @@ def test_a_newer_journal_is_refused_in_one_sentence(tmp_path: Path, command: tup
 
     refused = usage_error(*(word.replace("FOLDER", str(folder)) for word in command))
 
-    assert (
-        refused
-        == f"{file} has version 2, and this kraftwatch reads 1: use the kraftwatch that wrote it, or give a new folder"
+    assert refused == (
+        f"{file} has version 2, and this kraftwatch reads 1: use the kraftwatch that wrote it, or give a new folder, "
+        "with a copy of kraftwatch.db if there is one: without it, silences are lost, and what fires is sent again"
     )
     assert dump(file) == before
 

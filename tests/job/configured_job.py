@@ -17,6 +17,9 @@ from tests.own_network import OwnNetwork
 class ConfiguredJob(JobProcess):
     """A job whose only options are a configuration file and the page's address."""
 
+    python = Path(sys.executable)
+    """Of the environment with the kraftwatch that the next start runs."""
+
     @property
     def file(self) -> Path:
         return self.folder / "kraftwatch.yaml"
@@ -32,12 +35,12 @@ class ConfiguredJob(JobProcess):
         return text in self.log.read_text()
 
     def command(self) -> list[str]:
-        return [sys.executable, "-m", "streaming", "run", "--config", str(self.file), "--listen", self.address]
+        return [str(self.python), "-m", "streaming", "run", "--config", str(self.file), "--listen", self.address]
 
     def printed(self, verb: str) -> dict[str, Any]:
         """Returns what a one-shot command prints with `--json` for the cluster of this name."""
         options = ["--config", str(self.file), "--only", self.name, "--json", "--timeout", "20"]
-        command = [sys.executable, "-m", "streaming", verb, *options]
+        command = [str(self.python), "-m", "streaming", verb, *options]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         document: dict[str, Any] = json.loads(done.stdout)
         return document

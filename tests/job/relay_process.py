@@ -62,7 +62,7 @@ class RelayProcess:
     ) -> None:
         """`environment`: variables beside those of this process; `python`: of the environment with kraftwatch."""
         self.folder = folder
-        self._environment, self._python = environment or {}, python
+        self._environment, self.python = environment or {}, python
         self.section: dict[str, Any] = {
             "bootstrap": list(topic_lab.broker_bootstrap),
             "topic": topic,
@@ -96,7 +96,7 @@ class RelayProcess:
         file.write_text(yaml.safe_dump({"clusters": self._clusters, "relay": {**self.section, **keys}, **self.keys}))
         with (self.folder / "relay.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [self._python, "-m", "streaming", "relay", "--config", str(file), *arguments],
+                [self.python, "-m", "streaming", "relay", "--config", str(file), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

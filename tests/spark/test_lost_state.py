@@ -180,6 +180,24 @@ def evaluate(spark: SparkSession, folder: Path) -> None:
         run.close()
 
 
+def only_the_database(checkpoint: Checkpoint) -> None:
+    for folder in (checkpoint.spark, checkpoint.journal):
+        shutil.rmtree(folder)
+    checkpoint.identity.unlink()
+
+
+def test_a_new_folder_with_a_copy_of_the_database_goes_on_with_the_alerts(
+    spark: SparkSession, complete: Path, tmp_path: Path
+) -> None:
+    """As those are told to do whose folder another version has written."""
+    checkpoint = damaged_copy(complete, tmp_path, only_the_database)
+    checkpoint.check_observations()
+    checkpoint.check_database()
+    assert checkpoint.why_no_state() is None
+
+    assert_continues(spark, tmp_path)
+
+
 def test_a_lost_database_is_replaced_and_what_is_firing_is_found_again(
     spark: SparkSession, complete: Path, tmp_path: Path
 ) -> None:

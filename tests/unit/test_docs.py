@@ -8,9 +8,14 @@ from urllib.parse import unquote, urlsplit
 import pytest
 import yaml
 
+from connectors.relay import relay_message
 from connectors.sinks.sink_config import MessageLinks
+from connectors.store import journal_file
+from connectors.store.revisions import REVISION
 from rules.evaluate import ALL_RULES
 from streaming.config import checked
+from streaming.pipeline import checkpoint
+from streaming.replay import state_codec
 from tests import docs_site
 from tests.page_tables import DOCS, tables_of
 
@@ -104,3 +109,16 @@ def test_the_readme_says_what_the_idle_job_takes_by_the_table_of_the_bench() -> 
     cpu, memory_mb = (float(measured[name].replace(",", "")) for name in ("cpu percent", "memory mb"))
 
     assert f"An idle job takes {cpu:.0f} % of a core and {memory_mb / 1000:.1f} GB." in (ROOT / "README.md").read_text()
+
+
+def test_the_stored_formats_have_their_present_versions() -> None:
+    page = (DOCS / "operations.md").read_text()
+
+    for version in (
+        f"`alembic_version`: {REVISION}",
+        f"its fourth byte: {state_codec.VERSION}",
+        f"SQLite's `user_version`: {journal_file.VERSION}",
+        f"`cluster.json`: {checkpoint.VERSION}",
+        f"the first byte of the value: {relay_message.VERSION}",
+    ):
+        assert f"{version} |" in page

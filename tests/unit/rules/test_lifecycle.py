@@ -294,11 +294,19 @@ def test_resolved_alert_has_the_last_evidence_and_no_remedy() -> None:
     tracker.at(46)
     resolved = tracker.alerts[-1]
     assert resolved.state is AlertState.RESOLVED
-    assert resolved.summary == "The condition is over: x. Over since 2026-09-21 14:13:56 UTC."
     assert resolved.evidence == {"n": 7}
     assert resolved.remedy == ()
     assert resolved.offset == 546
     assert resolved.fingerprint == tracker.alerts[0].fingerprint
+
+
+def test_the_alert_of_a_rule_that_this_version_lacks_resolves_and_says_so() -> None:
+    """Whether its condition is over is not known: another version, newer or older, has the rule."""
+    tracker = firing()
+    tracker.at(36)
+    tracker.at(46)
+    assert tracker.alerts[-1].state is AlertState.RESOLVED
+    assert tracker.alerts[-1].summary == "Rule r is not evaluated any more: this kraftwatch does not have it."
 
 
 @pytest.mark.parametrize(

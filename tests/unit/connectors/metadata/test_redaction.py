@@ -4,6 +4,7 @@ A record keeps its body on disk only if its schema reads all of it, and its type
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,9 +15,10 @@ from connectors.errors import UndecodableError
 from connectors.metadata.batches import BadBatch, RecordBatch, scan
 from connectors.metadata.decoder import decode_records
 from connectors.metadata.field_readers import field_reader, read_body
-from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, FieldType, record_schemas
+from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, FieldType, known_records, record_schemas
 from connectors.metadata.redaction import redact, was_unknown
 from connectors.observations.log_event import Undecodable, UnknownRecords
+from connectors.store.follow_progress import new_progress
 from tests.unit.connectors.metadata.metadata_bytes import (
     batch,
     batch_of,
@@ -373,3 +375,15 @@ def test_redacting_any_bodies_is_idempotent_and_reports_each_blanked_record(
             continue
         assert offset in reported or not any(body) or any(complete(fields, body) for fields in versions)
     assert unknown == 0, "each record of an unknown type or version is counted"
+
+
+def test_a_log_from_which_a_build_has_taken_another_value_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    position = new_progress(0)
+    recorded = replace(position, next_offset=7)
+    assert not recorded.lacks_known_records
+    monkeypatch.setattr("connectors.metadata.record_schemas.MIN_ISR", "max.message.bytes")
+    known_records.cache_clear()
+    try:
+        assert recorded.lacks_known_records
+    finally:
+        known_records.cache_clear()

@@ -138,7 +138,7 @@ def test_a_trimmed_journal_without_a_state_is_not_enough(checkpoint: Checkpoint)
     ("content", "sentence"),
     [
         *((damaged, r"cluster\.json cannot be read: restore it") for damaged in ("{", "[]", "7", "null", '"prod"')),
-        ('{"prod": "A"}', "written by another version of kraftwatch: give a new folder with --checkpoint"),
+        ('{"prod": "A"}', "written by another version of kraftwatch: use that one, or give a new folder, with a copy"),
     ],
 )
 def test_a_damaged_or_older_identity_is_refused(checkpoint: Checkpoint, content: str, sentence: str) -> None:

@@ -1,7 +1,11 @@
 """The blob: it holds the whole state; a damaged one is refused."""
 
+import re
 import zlib
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 
@@ -10,8 +14,11 @@ from rules.lifecycle import TrackedConditions
 from rules.model.monitoring import Access, Reason, Vantage
 from streaming.replay import state_codec, stored_topics
 from streaming.replay.cluster_settings import ClusterSettings
+from streaming.replay.log import Data
 from streaming.replay.machine import Machine
+from streaming.replay.machine_state import MachineState
 from streaming.replay.state_codec import MonitorParts
+from streaming.replay.stored_topics import Topic
 from tests.description.describe import describe
 from tests.golden_file import REWRITE, assert_golden
 from tests.scripts.log_script import (
@@ -145,6 +152,40 @@ def test_what_this_version_has_stored_once_is_read() -> None:
     back = Machine(made.settings, stored=stored.read_bytes())
 
     assert_golden(stored.with_suffix(".txt"), describe(back.quorum(), start_ms=NOW))
+
+
+def stored_fields(*types: object) -> str:
+    """Returns each field of these types, and of all that they hold, in a line; of an enumeration, its values."""
+    lines: dict[str, str] = {}
+    waiting = [*types]
+    while waiting:
+        held = waiting.pop()
+        waiting += get_args(held)
+        if not isinstance(held, type) or held.__qualname__ in lines:
+            continue
+        if issubclass(held, Enum):
+            lines[held.__qualname__] = ", ".join(str(member.value) for member in held)
+        elif names := [field.name for field in fields(held)] if is_dataclass(held) else [*getattr(held, "_fields", ())]:
+            hints = get_type_hints(held)
+            waiting += [hints[name] for name in names]
+            lines[held.__qualname__] = "".join(f"\n  {name}: {_name(hints[name])}" for name in sorted(names))
+    return "".join(f"{name}: {lines[name]}\n" for name in sorted(lines))
+
+
+def _name(hint: object) -> str:
+    text = re.sub(r"\b(?:\w+\.)+", "", hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint))
+    return re.sub(r"Optional\[(\w+)\]", r"\1 | None", text)
+
+
+def test_a_changed_field_has_another_version() -> None:
+    """Also one with a default: an older state would be read, and lack what the log said. `make goldens` writes the file
+    of a new VERSION."""
+    file = DATA / f"state-{state_codec.VERSION}.fields"
+    now = stored_fields(MachineState, TrackedConditions, Topic, *get_args(Data))
+    if REWRITE and not file.exists():
+        file.write_text(now)
+
+    assert file.read_text() == now, "raise VERSION in state_codec.py: this build would misread what it has stored"
 
 
 def test_an_idle_quorum_is_a_small_blob() -> None:

@@ -11,6 +11,7 @@ import yaml
 from connectors.sinks.sink_config import MessageLinks
 from rules.evaluate import ALL_RULES
 from streaming.config import checked
+from streaming.data_quality.quarantine_report import STATUS_TEXTS
 from tests import docs_site
 from tests.page_tables import DOCS, tables_of
 
@@ -104,3 +105,9 @@ def test_the_readme_says_what_the_idle_job_takes_by_the_table_of_the_bench() -> 
     cpu, memory_mb = (float(measured[name].replace(",", "")) for name in ("cpu percent", "memory mb"))
 
     assert f"An idle job takes {cpu:.0f} % of a core and {memory_mb / 1000:.1f} GB." in (ROOT / "README.md").read_text()
+
+
+def test_page_of_contracts_explains_each_result_of_a_quarantined_item() -> None:
+    page = (DOCS / "data-contracts.md").read_text()
+
+    assert [text for text in STATUS_TEXTS.values() if f"- `{text}`: " not in page] == []

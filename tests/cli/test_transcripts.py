@@ -13,8 +13,8 @@ TRANSCRIPTS = Path(__file__).parent / "transcripts"
 
 @pytest.mark.parametrize("topic", sorted(path.stem for path in TRANSCRIPTS.iterdir()))
 def test_each_command_of_the_transcript_prints_and_does_this(
-    topic: str, tmp_path: Path, recorded: Path, monkeypatch: pytest.MonkeyPatch
+    topic: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ExitStack() as stack:
-        session = Session(tmp_path, recorded, monkeypatch, stack)
+        session = Session(tmp_path, lambda: request.getfixturevalue("recorded"), monkeypatch, stack)
         assert_output(TRANSCRIPTS / f"{topic}.txt", session.run, nothing="nothing")

@@ -10,8 +10,8 @@ Above the `----` are:
 - `| fields NAME ...` behind it: of each object these fields; `findings.rule` is the field of each finding.
 - `$ cat FILE` with `|` or without: what a file holds. `$ sqlite3 FILE STATEMENT`: of a database.
 
-Below it: `exit CODE`, unless that is 0; stdout; stderr with `2>` before each line; the files that the command made (`+`),
-changed (`~`) and removed (`-`); the methods of its requests to the HTTP double. A `.` is an empty line.
+Below it: `exit CODE`, unless that is 0; stdout; stderr with `2>` before each line; the files that the command made
+(`+`), changed (`~`) and removed (`-`); the methods of its requests to the HTTP double. A `.` is an empty line.
 
 `TMP` is the folder, `SERVER` the address of the HTTP double, `MOVED` the voters of the stopped quorum with other
 endpoints, `OTHER` another user, `VERSION` that of kraftwatch, `x*201` so many of them, `\\udcff` no UTF-8.
@@ -24,7 +24,8 @@ import re
 import shlex
 import signal
 import sqlite3
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, redirect_stderr, redirect_stdout, suppress
 from hashlib import sha256
 from importlib import metadata
@@ -44,25 +45,26 @@ SECRET = "do-not-print-me"
 _FIXED = {"MOVED": MOVED, "VERSION": metadata.version("kraftwatch")}
 _OF_SQLITE = ("-wal", "-shm")
 _ENVIRONMENT = {"COLUMNS": "120", "USER": "ana", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
-
-_PROGRESS = {
-    "streaming.query.live._REPORT_AFTER_MS": 1e9,
-    "streaming.query.past_replay._REPORT_EVERY_S": 1e9,
-    "streaming.query.recording._SAY_EVERY_S": 1e9,
-}
+_PROGRESS = (
+    "streaming.query.live._REPORT_AFTER_MS",
+    "streaming.query.past_replay._REPORT_EVERY_S",
+    "streaming.query.recording._SAY_EVERY_S",
+)
 
 
 class Session:
     """Runs the lines of a transcript."""
 
-    def __init__(self, place: Path, recorded: Path, monkeypatch: pytest.MonkeyPatch, stack: ExitStack) -> None:
+    def __init__(
+        self, place: Path, recorded: Callable[[], Path], monkeypatch: pytest.MonkeyPatch, stack: ExitStack
+    ) -> None:
         self.recorded = recorded
-        """The checkpoint of a job that recorded faults of two clusters."""
+        """Returns the checkpoint of a job that recorded faults of two clusters."""
         self.monkeypatch = monkeypatch
         self.stack = stack
-        self.server: HttpDouble | None = None
+        self.server: HttpDouble | None
         """Which the words `server answers 200` start."""
-        self.other_user: str | None = None
+        self.other_user: str | None
         """To whom a folder belongs, while the command runs as root."""
         self._place, self._begun = place, 0
         self.file: Path | None = None
@@ -73,16 +75,17 @@ class Session:
             monkeypatch.setenv(name, value)
         monkeypatch.setattr("streaming.job.cluster_identity.IDENTIFY_S", 1.0)
         # How often a command says what it waits for, or how far it is, depends on the machine.
-        for name, value in _PROGRESS.items():
-            monkeypatch.setattr(name, value)
+        for name in _PROGRESS:
+            monkeypatch.setattr(name, 1e9)
         monkeypatch.setattr("secrets.token_hex", self._next_id)
-        clock = SimpleNamespace(time_ns=lambda: self.now_ms * 1_000_000, monotonic_ns=wall_clock.time.monotonic_ns)
+        clock = SimpleNamespace(time_ns=lambda: self.now_ms * 1_000_000, monotonic_ns=time.monotonic_ns)
         monkeypatch.setattr(wall_clock, "time", clock)
         self.begin()
 
     def begin(self) -> None:
         """Goes to an empty folder."""
         self.stack.close()
+        self.server, self.other_user = None, None
         self.now_ms, self._ids, self._begun = transcript_setup.BEGIN_MS, 0, self._begun + 1
         self.folder = self._place / str(self._begun)
         self.folder.mkdir()
@@ -123,7 +126,7 @@ class Session:
             patched.setattr("sys.argv", ["kraftwatch", *words])
             code = _exit_code()
         out.flush()
-        stdout = out.buffer.getvalue().decode()  # type: ignore[attr-defined]
+        stdout = out.buffer.getvalue().decode()
         assert SECRET not in stdout + err.getvalue() or "--show-secrets" in words
         if code != 0:
             yield f"exit {code}"

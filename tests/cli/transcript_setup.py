@@ -133,7 +133,7 @@ def _uid(session: "Session", words: Words) -> None:
 @setup("recorded")
 def _recorded(session: "Session", words: Words) -> None:
     """`recorded job`: the checkpoint of a job that recorded faults of the clusters prod and staging."""
-    shutil.copytree(session.recorded, session.folder / words.word())
+    shutil.copytree(session.recorded(), session.folder / words.word())
 
 
 @setup("stopped")

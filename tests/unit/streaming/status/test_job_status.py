@@ -11,8 +11,8 @@ from streaming.status.build_status import RECOVERING_LIMIT, job_cluster_status
 from streaming.status.cluster_status import from_json, to_bytes
 from tests.situation.commands import situation
 from tests.situation.situation import NOW
+from tests.unit.streaming.status.situation_views import SITUATIONS
 from tests.unit.streaming.status.statuses import job_status
-from tests.unit.streaming.status.views import SITUATIONS
 
 
 def test_recovering_partitions_beyond_the_limit_are_counted() -> None:

@@ -5,8 +5,8 @@ import pytest
 from rules.model.monitoring import FailedObservation, ObservationSource, Reason
 from tests.situation.commands import described
 from tests.situation.situation import NOW
+from tests.unit.streaming.status.situation_views import SITUATIONS
 from tests.unit.streaming.status.statuses import partitions, replication, status
-from tests.unit.streaming.status.views import SITUATIONS
 
 """The values of each situation: `make goldens` rewrites them."""
 

@@ -1,9 +1,9 @@
-"""What each view shows of a situation: `tests.unit.streaming.status.views` has the form. `make goldens` writes it."""
+"""What each view shows of a situation: `situation_views.py` has the form. `make goldens` writes it: read it."""
 
 import pytest
 
 from tests.golden_file import assert_golden
-from tests.unit.streaming.status.views import VIEWS, file_text
+from tests.unit.streaming.status.situation_views import VIEWS, file_text
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in VIEWS.iterdir()))

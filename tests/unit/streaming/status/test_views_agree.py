@@ -23,8 +23,8 @@ from tests.situation.commands import situation
 from tests.situation.situation import NOW
 from tests.unit.connectors.sinks.sink_alerts import alert
 from tests.unit.streaming.status.printed_status import printed_status
+from tests.unit.streaming.status.situation_views import page, tracked_conditions
 from tests.unit.streaming.status.statuses import state_of
-from tests.unit.streaming.status.views import page, tracked_conditions
 
 THRESHOLDS = thresholds_for({})
 

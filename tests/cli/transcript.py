@@ -60,13 +60,14 @@ class Session:
     ) -> None:
         self.recorded = recorded
         """Returns the checkpoint of a job that recorded faults of two clusters."""
-        self.monkeypatch = monkeypatch
+        self.monkeypatch: pytest.MonkeyPatch
+        """Whose changes last until the next `new`."""
         self.stack = stack
         self.server: HttpDouble | None
         """Which the words `server answers 200` start."""
         self.other_user: str | None
         """To whom a folder belongs, while the command runs as root."""
-        self._place, self._begun = place, 0
+        self._place, self._begun, self._of_all = place, 0, monkeypatch
         self.file: Path | None = None
         """To which indented lines are added."""
         for name in ("SUDO_USER", "LOGNAME", "FORCE_COLOR"):
@@ -85,11 +86,12 @@ class Session:
     def begin(self) -> None:
         """Goes to an empty folder."""
         self.stack.close()
+        self.monkeypatch = self.stack.enter_context(self._of_all.context())
         self.server, self.other_user = None, None
         self.now_ms, self._ids, self._begun = transcript_setup.BEGIN_MS, 0, self._begun + 1
         self.folder = self._place / str(self._begun)
         self.folder.mkdir()
-        self.monkeypatch.chdir(self.folder)
+        self._of_all.chdir(self.folder)
 
     def run(self, line: str) -> Iterator[str]:
         """Runs one line, and yields what it prints."""

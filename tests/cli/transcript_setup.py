@@ -17,6 +17,7 @@ from sqlalchemy import update
 
 from connectors.delivery.ledger import Ledger
 from connectors.errors import UsageError
+from connectors.gather.node_directory import KnownEndpoints, endpoints_json
 from connectors.logdir.log_dir_files import PARTITION
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.redaction import redact
@@ -29,7 +30,7 @@ from connectors.store.journal_writer import JournalWriter
 from connectors.store.revisions import REVISIONS
 from connectors.store.tables import job_database
 from rules.finding import Severity
-from rules.model.identifiers import Millis
+from rules.model.identifiers import Endpoint, Millis, NodeId
 from rules.model.monitoring import FailedObservation, ObservationSource, Reason
 from streaming import cli
 from streaming.pipeline.checkpoint import Checkpoint
@@ -46,6 +47,7 @@ from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, data,
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 from tests.unit.connectors.store import journal_rows
 from tests.unit.streaming.data_quality.contract_rows import records
+from tests.unit.streaming.query.status_journal import journal, observed, polled
 
 if TYPE_CHECKING:
     from tests.cli.transcript import Session
@@ -386,3 +388,34 @@ def _sent(session: "Session", words: Words) -> None:
     """`sent alerts.jsonl`: the file of a sink with one alert; its other lines follow."""
     session.file = session.folder / words.word()
     session.file.write_bytes(to_line(alert(), Millis(NOON_MS + 9_000)))
+
+
+@setup("led")
+def _led(session: "Session", _: Words) -> None:
+    """`led`: the default checkpoint of a job, of whose cluster `a` controller 1 led in epoch 7 two seconds ago."""
+    checkpoint = Checkpoint(folder=session.folder / "kraftwatch-checkpoint")
+    journal(checkpoint.journal, [observed(_ANSWER, Millis(session.now_ms - 2_000))])
+    checkpoint.record_cluster_ids({"a": "cluster-id"})
+
+
+@setup("endpoints")
+def _endpoints(session: "Session", words: Words) -> None:
+    """`endpoints job`: its journal holds where the nodes of cluster `a` listen."""
+    known = KnownEndpoints(polled=_ANSWER.nodes)
+    with JournalWriter(session.folder / words.word() / "journal") as writer:
+        writer.append([observed(_ANSWER, Millis(session.now_ms - 1_000))])
+        writer.note_endpoints({"a": endpoints_json().dump_json(known).decode()})
+        writer.publish()
+
+
+@setup("answers-as")
+def _answers_as(session: "Session", words: Words) -> None:
+    """`answers-as ID`: the nodes report this cluster id."""
+    cluster_id = words.word()
+    session.monkeypatch.setattr("streaming.query.live.identify", lambda *_: cluster_id)
+
+
+_ANSWER = replace(
+    polled(7),
+    nodes={NodeId(node): (Endpoint(listener="CONTROLLER", host="127.0.0.1", port=node),) for node in (1, 2)},
+)

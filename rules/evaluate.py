@@ -107,8 +107,10 @@ def thresholds_for(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
 
     Raises a ThresholdError for an unknown rule or threshold, and for a value below 0 or not finite.
     """
-    values = {rule.id: {each.name: each.default for each in rule.thresholds} for rule in ALL_RULES.values()}
-    values[AGES_SECTION] = {each.name: each.default for each in AGES}
+    values = {
+        rule.id: {threshold.name: threshold.default for threshold in rule.thresholds} for rule in ALL_RULES.values()
+    }
+    values[AGES_SECTION] = {threshold.name: threshold.default for threshold in AGES}
     for key, value in overrides.items():
         rule, _, name = key.partition(".")
         if rule not in values:
@@ -146,8 +148,8 @@ def evaluate_job(state: JobState, thresholds: Mapping[str, Thresholds]) -> Evalu
         if not own.enabled:
             results.append(NotApplicable(rule=rule.id, why=DISABLED))
             continue
-        for each in rule.evaluate(state, own):
-            found = _visible(replace(each, rule=rule.id))
+        for result in rule.evaluate(state, own):
+            found = _visible(replace(result, rule=rule.id))
             if isinstance(found, Finding):
                 remedy = tuple(map(printable_step, found.remedy))
                 found = replace(found, severity=own.severity or found.severity, remedy=remedy)
@@ -174,9 +176,9 @@ def combined(
     active = {result.rule for of_rule in results.values() for result in of_rule if isinstance(result, Finding)}
     kept = [result for rule in selected for result in _inhibited(rule, results[rule.id], active)]
     return Evaluation(
-        findings=tuple(each for each in kept if isinstance(each, Finding)),
-        unknown=tuple(each for each in kept if isinstance(each, UnknownResult)),
-        not_applicable=tuple(each for each in kept if isinstance(each, NotApplicable)),
+        findings=tuple(result for result in kept if isinstance(result, Finding)),
+        unknown=tuple(result for result in kept if isinstance(result, UnknownResult)),
+        not_applicable=tuple(result for result in kept if isinstance(result, NotApplicable)),
         failed=failed,
     )
 
@@ -188,8 +190,10 @@ def results_of(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> tuple[Rule
     """
     conditions: dict[tuple[NodeId, ...], tuple[str, ...]] = {(): ()}
     return tuple(
-        _visible(replace(each, remedy=_whole_remedy(quorum, each, conditions)) if isinstance(each, Finding) else each)
-        for each in _bounded(rule, [*evaluate_rule(rule, quorum, thresholds)])
+        _visible(
+            replace(result, remedy=_whole_remedy(quorum, result, conditions)) if isinstance(result, Finding) else result
+        )
+        for result in _bounded(rule, [*evaluate_rule(rule, quorum, thresholds)])
     )
 
 
@@ -237,7 +241,9 @@ def _bounded(rule: Rule, results: Sequence[RuleResult]) -> Sequence[RuleResult]:
     """Returns the worst findings, and that those of all other subjects are unknown, if there are too many results."""
     if len(results) <= MOST_FINDINGS:
         return results
-    findings = sorted((each for each in results if isinstance(each, Finding)), key=lambda each: -each.severity.rank)
+    findings = sorted(
+        (result for result in results if isinstance(result, Finding)), key=lambda each: -each.severity.rank
+    )
     why = f"the rule has {len(results)} results, of which {MOST_FINDINGS} are reported"
     return [*findings[:MOST_FINDINGS], UnknownResult(rule=rule.id, subject=None, why=why)]
 
@@ -248,11 +254,11 @@ def evaluate_rule(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> Iterabl
     The only result is unknown or not applicable while a need is not met, and not applicable for a disabled rule.
     """
     unmet = _unmet_need(rule, quorum, thresholds)
-    for each in rule.evaluate(quorum, thresholds) if unmet is None else (unmet,):
-        if isinstance(each, Finding) and thresholds.severity is not None:
-            yield replace(each, rule=rule.id, severity=thresholds.severity)
+    for result in rule.evaluate(quorum, thresholds) if unmet is None else (unmet,):
+        if isinstance(result, Finding) and thresholds.severity is not None:
+            yield replace(result, rule=rule.id, severity=thresholds.severity)
         else:
-            yield replace(each, rule=rule.id)
+            yield replace(result, rule=rule.id)
 
 
 def _unmet_need(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> UnknownResult | NotApplicable | None:

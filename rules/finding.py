@@ -142,7 +142,10 @@ class Evaluation:
 
     @cached_property
     def _why_unknown(self) -> Mapping[tuple[str, str | None], str]:
-        return {(each.rule, None if each.subject is None else str(each.subject)): each.why for each in self.unknown}
+        return {
+            (result.rule, None if result.subject is None else str(result.subject)): result.why
+            for result in self.unknown
+        }
 
     @cached_property
     def unknown_subjects(self) -> frozenset[tuple[str, str | None]]:

@@ -74,15 +74,15 @@ class Firing:
         left_out = frozenset(rules)
         return replace(
             self,
-            alerts=tuple(one for one in self.alerts if one.rule not in left_out),
+            alerts=tuple(alert for alert in self.alerts if alert.rule not in left_out),
             kept=self.kept | {(rule, None) for rule in left_out},
-            ended=tuple(one for one in self.ended if one.fired.rule not in left_out),
+            ended=tuple(alert for alert in self.ended if alert.fired.rule not in left_out),
         )
 
     def since(self, duration_ms: int) -> "Firing":
         """Returns the same without what ended longer ago than this."""
         since_ms = self.evaluated_ms - duration_ms
-        return replace(self, ended=tuple(one for one in self.ended if one.resolved.observed_at_ms >= since_ms))
+        return replace(self, ended=tuple(alert for alert in self.ended if alert.resolved.observed_at_ms >= since_ms))
 
     def after(self, before: "Firing") -> "Firing":
         """Returns this one with what ended by `before` too: nobody has recorded that yet."""

@@ -112,19 +112,19 @@ def notified_conditions(alerts: Iterable[Alert]) -> TrackedConditions:
     """Returns the conditions of alerts that fire, as a ledger has them: nothing has been evaluated since."""
     return TrackedConditions(
         conditions={
-            f"{one.rule} {one.subject}": TrackedCondition(
-                rule=one.rule,
-                subject=one.subject,
-                cluster_id=one.cluster_id,
-                started_at_ms=one.started_at_ms,
-                due_at_ms=one.due_at_ms,
-                last_seen_at_ms=one.observed_at_ms,
-                notified_severity=one.severity,
-                summary=as_found(one.summary),
-                evidence={name: value for name, value in one.evidence.items() if name != _NOT_KNOWN_NOW},
-                facts=one.facts,
+            f"{alert.rule} {alert.subject}": TrackedCondition(
+                rule=alert.rule,
+                subject=alert.subject,
+                cluster_id=alert.cluster_id,
+                started_at_ms=alert.started_at_ms,
+                due_at_ms=alert.due_at_ms,
+                last_seen_at_ms=alert.observed_at_ms,
+                notified_severity=alert.severity,
+                summary=as_found(alert.summary),
+                evidence={name: value for name, value in alert.evidence.items() if name != _NOT_KNOWN_NOW},
+                facts=alert.facts,
             )
-            for one in alerts
+            for alert in alerts
         }
     )
 
@@ -144,7 +144,7 @@ def advance(
         return tracked, ()
     found = {f"{finding.rule} {finding.subject}": finding for finding in evaluation.findings}
     unobserved = _unobserved(evaluation)
-    not_applicable = {each.rule: each.why for each in evaluation.not_applicable}
+    not_applicable = {result.rule: result.why for result in evaluation.not_applicable}
     absent = {
         key: _without_finding(
             condition, observed, thresholds.get(condition.rule, _NO_RULE), not_applicable.get(condition.rule)
@@ -155,10 +155,12 @@ def advance(
         if key not in found
     }
     resolved = [alert for _, alert in absent.values() if alert]
-    firing = Counter(one.rule for one in tracked.conditions.values() if one.notified_severity is not None)
+    firing = Counter(
+        condition.rule for condition in tracked.conditions.values() if condition.notified_severity is not None
+    )
     remaining = firing - Counter(alert.rule for alert in resolved)
     steps: dict[str, _Step] = {}
-    of_rule = Counter(one.rule for one in tracked.conditions.values())
+    of_rule = Counter(condition.rule for condition in tracked.conditions.values())
     for key, finding in found.items():
         before = tracked.conditions.get(key)
         if before is None:
@@ -187,15 +189,15 @@ def interrupted(tracked: TrackedConditions, now_ms: Millis, *, time_passed: bool
         return tracked
     step_ms = 0 if time_passed else now_ms - tracked.now_ms
     conditions = {
-        key: replace(each, clearing_since_ms=None, milder_since_ms=None)
-        if each.notified_severity is not None
+        key: replace(condition, clearing_since_ms=None, milder_since_ms=None)
+        if condition.notified_severity is not None
         else replace(
-            each,
-            started_at_ms=Millis(each.started_at_ms + step_ms),
-            due_at_ms=Millis(each.due_at_ms + step_ms),
-            last_seen_at_ms=Millis(each.last_seen_at_ms + step_ms),
+            condition,
+            started_at_ms=Millis(condition.started_at_ms + step_ms),
+            due_at_ms=Millis(condition.due_at_ms + step_ms),
+            last_seen_at_ms=Millis(condition.last_seen_at_ms + step_ms),
         )
-        for key, each in tracked.conditions.items()
+        for key, condition in tracked.conditions.items()
     }
     return TrackedConditions(now_ms=now_ms, conditions=conditions)
 
@@ -218,18 +220,18 @@ def firing(
         changed: the transitions since `before`, in order.
     """
     ended, begun = _ended(() if before is None else before.alerts, changed)
-    remedies = {(one.rule, str(one.subject)): one.remedy for one in evaluation.findings}
+    remedies = {(finding.rule, str(finding.subject)): finding.remedy for finding in evaluation.findings}
     alerts: list[Alert] = []
     kept: set[tuple[str, str | None]] = {*evaluation.unknown_subjects}
-    for one in tracked.conditions.values():
-        if one.notified_severity is None:
-            kept.add((one.rule, one.subject))
+    for condition in tracked.conditions.values():
+        if condition.notified_severity is None:
+            kept.add((condition.rule, condition.subject))
             continue
-        shown = _of_now(one, evaluation, observed)
+        shown = _of_now(condition, evaluation, observed)
         alert = condition_alert(
-            shown, observed, due_at_ms=one.due_at_ms, remedy=remedies.get((one.rule, one.subject), ())
+            shown, observed, due_at_ms=condition.due_at_ms, remedy=remedies.get((condition.rule, condition.subject), ())
         )
-        if (transition := begun.get((one.rule, one.subject))) is not None:
+        if (transition := begun.get((condition.rule, condition.subject))) is not None:
             alert = replace(
                 alert,
                 remedy=alert.remedy or transition.remedy,
@@ -264,7 +266,7 @@ def _ended(
 ) -> tuple[tuple[EndedAlert, ...], Mapping[tuple[str, str], Alert]]:
     """Returns the alerts that ended by these transitions, and the newest transition of each that still fires."""
     ended: list[EndedAlert] = []
-    fired = {(one.rule, one.subject): one for one in before}
+    fired = {(alert.rule, alert.subject): alert for alert in before}
     begun: dict[tuple[str, str], Alert] = {}
     for one in changed:
         about = (one.rule, one.subject)
@@ -284,9 +286,9 @@ class _Step(NamedTuple):
 
 def _unobserved(evaluation: Evaluation) -> frozenset[str]:
     """Returns the rules that are unknown for all subjects because something is not observed."""
-    found = {each.rule for each in evaluation.findings}
+    found = {finding.rule for finding in evaluation.findings}
     return frozenset(
-        each.rule for each in evaluation.unknown if each.subject is None and not _inhibited(each.rule, found)
+        result.rule for result in evaluation.unknown if result.subject is None and not _inhibited(result.rule, found)
     )
 
 

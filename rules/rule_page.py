@@ -35,7 +35,7 @@ def page_of(rule: DeclaredRule) -> Page:
 
 def times_of(rule: DeclaredRule) -> str:
     """Returns one sentence: when the alert fires and when it resolves by default."""
-    lasted, absent = (ms_text(Millis(round(each.default * 1000))) for each in rule.thresholds[:2])
+    lasted, absent = (ms_text(Millis(round(threshold.default * 1000))) for threshold in rule.thresholds[:2])
     fires = f"after the condition has lasted {lasted}" if rule.hold.default else "at once"
     return f"Fires {fires}; resolves after the condition has been absent for {absent}."
 

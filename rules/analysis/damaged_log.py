@@ -30,27 +30,27 @@ class DamagedLog:
     @property
     def batches(self) -> Sequence[DamagedBatch]:
         """The damaged batches of the log."""
-        return [one for one in self._damage if one.snapshot is None]
+        return [batch for batch in self._damage if batch.snapshot is None]
 
     @property
     def in_snapshots(self) -> Sequence[DamagedBatch]:
         """The damaged batches of snapshots."""
-        return [one for one in self._damage if one.snapshot is not None]
+        return [batch for batch in self._damage if batch.snapshot is not None]
 
     @property
     def survives_start(self) -> bool:
         """Whether Kafka does not find a part of the damage when it starts, so that its log stays damaged."""
-        return any(one.outside_checksum for one in self.batches)
+        return any(batch.outside_checksum for batch in self.batches)
 
     @property
     def last_offset(self) -> Offset | None:
         """The last damaged offset of the log; None if none is known."""
-        lasts = (one.offset if one.last_offset is None else one.last_offset for one in self.batches)
-        return max((one for one in lasts if one is not None), default=None)
+        lasts = (batch.offset if batch.last_offset is None else batch.last_offset for batch in self.batches)
+        return max((last for last in lasts if last is not None), default=None)
 
     @property
     def _damage(self) -> Iterable[DamagedBatch]:
-        return (one.damage or DamagedBatch() for one in self.failures)
+        return (failure.damage or DamagedBatch() for failure in self.failures)
 
 
 def damaged_logs(quorum: Quorum) -> Sequence[DamagedLog]:
@@ -60,10 +60,10 @@ def damaged_logs(quorum: Quorum) -> Sequence[DamagedLog]:
     fetches the rest. What the checksums do not cover stays damaged (`LogSegment.recover`).
     """
     found: dict[NodeId | str, list[FailedObservation]] = {}
-    for one in quorum.failures:
-        if one.reason is Reason.LOG_DAMAGED and not _started_since(quorum, one):
-            node = _serving_node(quorum, one)
-            found.setdefault(one.endpoint if node is None else node, []).append(one)
+    for failure in quorum.failures:
+        if failure.reason is Reason.LOG_DAMAGED and not _started_since(quorum, failure):
+            node = _serving_node(quorum, failure)
+            found.setdefault(failure.endpoint if node is None else node, []).append(failure)
     return [
         DamagedLog(
             endpoint=failures[0].endpoint,
@@ -80,10 +80,10 @@ def unreadable_log(quorum: Quorum) -> DamagedLog | None:
     if quorum.log_fetched_at_ms is not None and quorum.log_fetched_at_ms >= since_ms:
         return None
     for log in damaged_logs(quorum):
-        for one in log.failures:
+        for failure in log.failures:
             # What comes after a damaged batch of a snapshot is read within this age, if the batch shows where it ends.
-            ends = one.damage is None or one.damage.last_offset is not None
-            if not ends and one.last_at_ms >= since_ms:
+            ends = failure.damage is None or failure.damage.last_offset is not None
+            if not ends and failure.last_at_ms >= since_ms:
                 return log
     return None
 
@@ -111,7 +111,7 @@ def _serving_node(quorum: Quorum, failure: FailedObservation) -> NodeId | None:
     if failure.node is not None:
         return failure.node
     known = {voter.key.id: voter.endpoints for voter in quorum.voters}
-    known |= {node: one.endpoints for node, one in quorum.controllers.items()}
+    known |= {node: registration.endpoints for node, registration in quorum.controllers.items()}
     known |= quorum.poll.nodes if quorum.poll else {}
     return next((node for node, endpoints in known.items() if failure.endpoint in map(str, endpoints)), None)
 

@@ -104,11 +104,11 @@ class CandidateForecast:
 
     @property
     def wins(self) -> bool:
-        """Whether it would get enough votes."""
+        """Whether the candidate would get enough votes."""
         return len(self.reached) >= self.needed
 
     def wins_without(self, lost: Collection[NodeId]) -> bool:
-        """Returns whether it would get enough votes without these controllers."""
+        """Returns whether the candidate would get enough votes without these controllers."""
         return self.key.id not in lost and sum(key.id not in lost for key in self.reached) >= self.needed
 
 
@@ -122,7 +122,7 @@ class ElectionForecast:
     @property
     def electable(self) -> bool:
         """Whether some candidate would win."""
-        return any(one.wins for one in self.candidates)
+        return any(candidate.wins for candidate in self.candidates)
 
     @property
     def best(self) -> CandidateForecast | None:
@@ -132,24 +132,30 @@ class ElectionForecast:
     @property
     def indispensable(self) -> tuple[ReplicaKey, ...]:
         """The controllers without any one of which none would win; none if there is no winner with all of them."""
-        winners = [one for one in self.candidates if one.wins]
-        keys = [one.key for one in self.candidates] if winners else []
-        return tuple(key for key in keys if not any(one.wins_without({key.id}) for one in winners))
+        winners = [candidate for candidate in self.candidates if candidate.wins]
+        keys = [candidate.key for candidate in self.candidates] if winners else []
+        return tuple(key for key in keys if not any(winner.wins_without({key.id}) for winner in winners))
 
     @property
     def uncertain(self) -> tuple[CandidateForecast, ...]:
         """The candidates one of which may win if it learns endpoints in time; empty if some candidate wins anyway."""
-        may_win = (one for one in self.candidates if len(one.reached) + len(one.may_reach) >= one.needed)
+        may_win = (
+            candidate
+            for candidate in self.candidates
+            if len(candidate.reached) + len(candidate.may_reach) >= candidate.needed
+        )
         return () if self.electable else tuple(may_win)
 
 
 def forecast_election(controllers: Iterable[RestartedController]) -> ElectionForecast:
     """Evaluates an election among these controllers, each once. Takes n * n steps."""
     ordered = sorted(controllers, key=lambda one: one.key)
-    by_id = {one.key.id: one for one in ordered}
+    by_id = {controller.key.id: controller for controller in ordered}
     return ElectionForecast(
         candidates=tuple(
-            _forecast(one, by_id) for one in ordered if one.alive and one.no_vote is None and one.key in one.voters.keys
+            _forecast(controller, by_id)
+            for controller in ordered
+            if controller.alive and controller.no_vote is None and controller.key in controller.voters.keys
         )
     )
 
@@ -237,17 +243,17 @@ def restarted_voters(quorum: Quorum, *, use_probes: bool = True) -> tuple[Restar
     voters, no_vote = quorum.dialled, quorum.derived(without_vote)
     return tuple(
         RestartedController(
-            key=one.key,
-            alive=one.followed is not Following.NOT_FETCHING,
-            endpoint=one.registered,
-            position=_position(quorum, one.key),
+            key=voter.key,
+            alive=voter.followed is not Following.NOT_FETCHING,
+            endpoint=voter.registered,
+            position=_position(quorum, voter.key),
             voters=voters,
-            unreachable=not one.reachable if use_probes else any(not fault.found_by_probe for fault in one.faults),
-            no_vote=no_vote.get(one.id),
-            can_lead=one.can_lead or not use_probes,
-            announced_in_vain=use_probes and _announces_in_vain(one),
+            unreachable=not voter.reachable if use_probes else any(not fault.found_by_probe for fault in voter.faults),
+            no_vote=no_vote.get(voter.id),
+            can_lead=voter.can_lead or not use_probes,
+            announced_in_vain=use_probes and _announces_in_vain(voter),
         )
-        for one in quorum.dialled_nodes
+        for voter in quorum.dialled_nodes
         if voters is not None
     )
 
@@ -309,21 +315,23 @@ def without_refusing_voters(
     quorum: Quorum, controllers: Iterable[RestartedController]
 ) -> tuple[RestartedController, ...]:
     """Returns the same voters, with those whose endpoint refuses as down: the pessimistic reading of a refusal."""
-    refusing = {one.key for one in quorum.dialled_nodes if one.refused}
-    return tuple(replace(one, alive=one.alive and one.key not in refusing) for one in controllers)
+    refusing = {voter.key for voter in quorum.dialled_nodes if voter.refused}
+    return tuple(
+        replace(controller, alive=controller.alive and controller.key not in refusing) for controller in controllers
+    )
 
 
 def doubtful(quorum: Quorum) -> Mapping[NodeId, str]:
     """Returns the voters of which it is unknown whether others reach them, or they take part, and why."""
     unknown = {**quorum.derived(unproved), **quorum.derived(in_doubt)}
     found = {node: f"it {why}" for node, why in unknown.items()}
-    for one in quorum.dialled_nodes:
-        if one.unanswered:
-            found[one.id] = "no new connection of the monitor is answered"
-        elif one.unverified:
-            found[one.id] = "the monitor does not accept the certificate"
-        elif not one.faults and (why := doubt_text(one)) is not None:
-            found[one.id] = why
+    for voter in quorum.dialled_nodes:
+        if voter.unanswered:
+            found[voter.id] = "no new connection of the monitor is answered"
+        elif voter.unverified:
+            found[voter.id] = "the monitor does not accept the certificate"
+        elif not voter.faults and (why := doubt_text(voter)) is not None:
+            found[voter.id] = why
     return found
 
 
@@ -336,9 +344,10 @@ def without_doubtful(
     candidate asks every voter for its vote, and one that starts asks any of the bootstrap controllers who leads.
     """
     known = tuple(controllers)
-    ends_all = not {one.key.id for one in known if not one.alive}.issuperset(denying)
+    ends_all = not {controller.key.id for controller in known if not controller.alive}.issuperset(denying)
     return tuple(
-        replace(one, unreachable=True, can_lead=False) if ends_all or one.key.id in nodes else one for one in known
+        replace(controller, unreachable=True, can_lead=False) if ends_all or controller.key.id in nodes else controller
+        for controller in known
     )
 
 
@@ -357,15 +366,15 @@ def failures_left(quorum: Quorum) -> int | None:
         # Only voters in doubt make a majority, or one of them may end those that ask it in an election.
         return None
     left = len(counted) - needed
-    if left <= 0 or all(one.endpoint_verdict is EndpointVerdict.OK for one in quorum.dialled_nodes):
+    if left <= 0 or all(voter.endpoint_verdict is EndpointVerdict.OK for voter in quorum.dialled_nodes):
         return left
     voters = restarted_voters(quorum)
     if not voters:
         return left
     # A leader that the others may not reach does not stay while others are lost.
-    leads = {poll.leader_id} - {one.key.id for one in voters if not one.can_be_followed}
+    leads = {poll.leader_id} - {voter.key.id for voter in voters if not voter.can_be_followed}
     survived = _losses_survived(forecast_election(voters), leads, counted, left)
-    asked = quorum.derived(denying).intersection(one.key.id for one in voters)
+    asked = quorum.derived(denying).intersection(voter.key.id for voter in voters)
     proved = without_doubtful(voters, quorum.derived(doubtful), asked)
     sure = _losses_survived(forecast_election(proved), leads, counted, left)
     return survived if survived == sure else None
@@ -378,7 +387,7 @@ def _losses_survived(
     others = sorted({*counted} - {*leads})
     for left in range(most, 0, -1):
         losses = (frozenset({*leads, *lost}) for lost in combinations(others, left - len(leads)))
-        if all(any(one.wins_without(lost) for one in forecast.candidates) for lost in losses):
+        if all(any(candidate.wins_without(lost) for candidate in forecast.candidates) for lost in losses):
             return left
     return 0
 

@@ -56,7 +56,7 @@ AGES_SECTION = "ages"
 def ages_of(thresholds: Mapping[str, Thresholds]) -> Ages:
     """Returns the ages among all thresholds in force."""
     own = thresholds[AGES_SECTION]
-    return Ages(**{f"{each.name}_ms": own.ms(each.name) for each in AGES})
+    return Ages(**{f"{threshold.name}_ms": own.ms(threshold.name) for threshold in AGES})
 
 
 POLLS_ONLY = "only polls are observed here (metadata_log: false)"

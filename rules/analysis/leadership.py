@@ -109,7 +109,7 @@ def last_leader(quorum: Quorum) -> NodeId | None:
     if poll is not None and poll.leader_epoch == epoch:
         return poll.leader_id
     elections = reversed(quorum.history.elections)
-    return next((one.leader_id for one in elections if one.leader_epoch == epoch), None)
+    return next((election.leader_id for election in elections if election.leader_epoch == epoch), None)
 
 
 def leaders_of_newest_epoch(views: Iterable[LeaderView], poll: Poll | None) -> tuple[Epoch, tuple[NodeId, ...]] | None:
@@ -194,7 +194,7 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
     reporting = _failures_since_leader(quorum, NO_LEADER_REASONS)
     refusing = _failures_since_leader(quorum, {Reason.REFUSED})
     if rejecting := _started_and_rejecting(quorum):
-        endpoints = tuple(sorted({one.endpoint for one in rejecting}))
+        endpoints = tuple(sorted({failure.endpoint for failure in rejecting}))
         return Leaderless(answered=(), refused=(), rejecting=endpoints, failures=rejecting)
     if not reporting and not refusing:
         return None
@@ -216,8 +216,10 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
 
 def _recorded_nodes(quorum: Quorum) -> Mapping[str, NodeId]:
     """Returns the node at each address that is recorded of a controller."""
-    recorded = {str(each): node for node, one in quorum.controllers.items() for each in one.endpoints}
-    return recorded | {str(each): node for node, all_ in controller_endpoints(quorum).items() for each in all_}
+    recorded = {
+        str(endpoint): node for node, registration in quorum.controllers.items() for endpoint in registration.endpoints
+    }
+    return recorded | {str(endpoint): node for node, all_ in controller_endpoints(quorum).items() for endpoint in all_}
 
 
 def _nodes_by_address(quorum: Quorum) -> Mapping[str, NodeId]:
@@ -225,21 +227,23 @@ def _nodes_by_address(quorum: Quorum) -> Mapping[str, NodeId]:
 
     A controller may have other names, and be configured by them.
     """
-    answered = {one.endpoint: one.node for one in quorum.leader_views.values() if one.node is not None}
-    failed = {one.endpoint: one.node for one in quorum.failures if one.node is not None}
+    answered = {view.endpoint: view.node for view in quorum.leader_views.values() if view.node is not None}
+    failed = {failure.endpoint: failure.node for failure in quorum.failures if failure.node is not None}
     return {**answered, **failed, **_recorded_nodes(quorum)}
 
 
 def _distinct(quorum: Quorum, addresses: Iterable[str]) -> set[NodeId | str]:
     """Returns the nodes at these addresses; an address whose node is not known counts as a node of its own."""
     nodes = quorum.derived(_nodes_by_address)
-    return {nodes.get(each, each) for each in addresses}
+    return {nodes.get(address, address) for address in addresses}
 
 
 def _one_each(quorum: Quorum, addresses: Iterable[str]) -> tuple[str, ...]:
     """Returns one address of each node at these addresses, the recorded one if it is among them, sorted."""
     nodes, recorded = quorum.derived(_nodes_by_address), _recorded_nodes(quorum)
-    chosen = {nodes.get(each, each): each for each in sorted(addresses, key=lambda one: (one in recorded, one))}
+    chosen = {
+        nodes.get(address, address): address for address in sorted(addresses, key=lambda one: (one in recorded, one))
+    }
     return tuple(sorted(chosen.values()))
 
 
@@ -256,7 +260,7 @@ def controller_endpoints(quorum: Quorum) -> Mapping[NodeId, tuple[Endpoint, ...]
     """
     if quorum.committed is not None:
         return {voter.key.id: voter.endpoints for voter in quorum.voters}
-    nodes = {node: one.endpoints for node, one in quorum.controllers.items()}
+    nodes = {node: registration.endpoints for node, registration in quorum.controllers.items()}
     if quorum.poll is None:
         return nodes
     nodes |= quorum.poll.nodes
@@ -277,7 +281,7 @@ def _knows_none(reporting: Iterable[FailedObservation]) -> bool:
 
     DescribeQuorum shows only the latter. A node that has heard of a leader names it until it hears of a newer epoch.
     """
-    return any(one.source is ObservationSource.LOG and one.leader_id is None for one in reporting)
+    return any(failure.source is ObservationSource.LOG and failure.leader_id is None for failure in reporting)
 
 
 def _may_lead(quorum: Quorum, answered: Collection[str]) -> bool:
@@ -285,7 +289,7 @@ def _may_lead(quorum: Quorum, answered: Collection[str]) -> bool:
     if recorded := controller_endpoints(quorum):
         running = _running(quorum, answered)
         return bool(running.may_lead) and running.number >= majority(len(recorded))
-    names_one = any(one.leader_id is not None for one in quorum.failures if one.reason in NO_LEADER_REASONS)
+    names_one = any(failure.leader_id is not None for failure in quorum.failures if failure.reason in NO_LEADER_REASONS)
     if not _leader_answers_ms(quorum) and (names_one or len(_distinct(quorum, quorum.bootstrap)) == 1):
         # Nothing has shown who votes: the leader may not be configured, unless it is the one that refuses.
         refused = _failing(quorum, {Reason.REFUSED}, _RECENT_MS)
@@ -301,13 +305,19 @@ def _started_and_rejecting(quorum: Quorum) -> tuple[FailedObservation, ...]:
     None unless they are a majority: the quorum was without a leader when they were down.
     """
     answered = _leader_answers_ms(quorum)
-    probes = [one.probe for one in quorum.nodes.values() if one.probe is not None and one.probe.returned_at_ms]
+    probes = [
+        controller.probe for controller in quorum.nodes.values() if controller.probe and controller.probe.returned_at_ms
+    ]
     if not answered or len(probes) < _majority(quorum):
         return ()
     voting, last_ms = quorum.voting_ids, max(answered)
-    started = {str(one.endpoint) for one in probes if one.node in voting and one.returned_at_ms[-1] > last_ms}
-    failures = [one for one in _failures_since_leader(quorum, _REJECTED_REASONS) if one.endpoint in started]
-    return tuple(failures) if len(_distinct(quorum, (one.endpoint for one in failures))) >= _majority(quorum) else ()
+    started = {str(probe.endpoint) for probe in probes if probe.node in voting and probe.returned_at_ms[-1] > last_ms}
+    failures = [failure for failure in _failures_since_leader(quorum, _REJECTED_REASONS) if failure.endpoint in started]
+    return (
+        tuple(failures)
+        if len(_distinct(quorum, (failure.endpoint for failure in failures))) >= _majority(quorum)
+        else ()
+    )
 
 
 def _all_refuse(quorum: Quorum) -> bool:
@@ -428,7 +438,7 @@ def rejecting_voters(quorum: Quorum) -> tuple[str, ...]:
     """
     rejecting = _failing(quorum, {Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED}, _RECENT_MS)
     recorded = controller_endpoints(quorum)
-    voters = {node: {str(each) for each in endpoints} for node, endpoints in recorded.items()}
+    voters = {node: {str(endpoint) for endpoint in endpoints} for node, endpoints in recorded.items()}
     found = [node for node, addresses in voters.items() if not addresses.isdisjoint(rejecting)]
     count, of = (len(found), len(voters)) if voters else (len(_distinct(quorum, rejecting)), number_of_voters(quorum))
     enough = bool(_leader_answers_ms(quorum)) and of - count < majority(of)
@@ -471,5 +481,5 @@ def _majority(quorum: Quorum) -> int:
 
 
 def _failing(quorum: Quorum, reasons: Collection[Reason], age_ms: int) -> set[str]:
-    recent = (each for each in quorum.failures if quorum.now_ms - each.last_at_ms <= age_ms)
-    return {each.endpoint for each in recent if each.reason in reasons}
+    recent = (failure for failure in quorum.failures if quorum.now_ms - failure.last_at_ms <= age_ms)
+    return {failure.endpoint for failure in recent if failure.reason in reasons}

@@ -22,13 +22,15 @@ def lost_lead_text(quorum: Quorum, node: NodeId, started_ms: Iterable[Millis]) -
     lost = [one for since_ms, at_ms in spans if (one := _lost_between(elections, node, since_ms, at_ms)) is not None]
     if len(lost) < max(2, len(known)):
         return ""
-    if all(node in one.granting_voter_ids for one in lost):
+    if all(node in election.granting_voter_ids for election in lost):
         return " Each time it had just lost the lead and voted for its successor: it ends whenever it loses the lead."
     return " Each time it had led until just before: it ends while it leads, or when it loses the lead."
 
 
 def _lost_between(elections: Iterable[Election], node: NodeId, since_ms: Millis, at_ms: Millis) -> Election | None:
     """Returns the last election since the start before, shortly before this one, if another controller won it."""
-    before = [one for one in elections if max(since_ms, at_ms - _STARTED_MS) <= one.timestamp_ms <= at_ms]
-    lost = [one for one in before if one.previous_leader_id == node != one.leader_id]
+    before = [
+        election for election in elections if max(since_ms, at_ms - _STARTED_MS) <= election.timestamp_ms <= at_ms
+    ]
+    lost = [election for election in before if election.previous_leader_id == node != election.leader_id]
     return lost[-1] if lost else None

@@ -23,7 +23,7 @@ def formatted_again_ms(quorum: Quorum) -> Millis | None:
     if newest is None or not begins or not known:
         return None
     age_ms = newest - max(begins)
-    known_for_ms = quorum.now_ms - min(one.first_seen_at_ms for one in known)
+    known_for_ms = quorum.now_ms - min(history.first_seen_at_ms for history in known)
     return max(begins) if age_ms <= _RECENT_MS and known_for_ms > age_ms + _MARGIN_MS else None
 
 

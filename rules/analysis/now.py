@@ -37,7 +37,9 @@ def in_sync_text(quorum: Quorum) -> str:
     in_sync, counted = in_sync_count(statuses), len(quorum.derived(voters_that_count) or ())
     verb = "is" if len(statuses) == 1 else "are"
     useless, unreached = in_sync - counted, counted - majority(len(statuses)) - left
-    doubts = quorum.derived(in_doubt).keys() & {one.key.id for one in statuses if one.following is Following.IN_SYNC}
+    doubts = quorum.derived(in_doubt).keys() & {
+        status.key.id for status in statuses if status.following is Following.IN_SYNC
+    }
     but = f", but {useless} of them cannot vote or be reached" if useless else ""
     if doubts:
         but = f", but whether the others can use {useless} of them is not known"

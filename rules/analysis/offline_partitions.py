@@ -34,7 +34,7 @@ def awaited(quorum: Quorum, one: PartitionSum) -> tuple[Cause, ReplicaKey | None
     None if one of them may lead at once, or the log names none, or they were created again in another directory.
     """
     emptied = quorum.derived(_emptied)
-    causes = [(_cause(quorum, each), each) for each in one.holders if not _is_emptied(emptied, one, each)]
+    causes = [(_cause(quorum, key), key) for key in one.holders if not _is_emptied(emptied, one, key)]
     cause, holder = min(causes, key=lambda each: (each[0].value, each[1].id), default=(Cause.NOT_LEADING, None))
     return (cause, None) if cause is Cause.NOT_LEADING else (cause, holder)
 
@@ -44,14 +44,18 @@ def not_in_sync(quorum: Quorum, one: PartitionSum) -> tuple[Cause, ReplicaKey]:
 
     NOT_LEADING: its broker is alive, and it does not keep up or has just begun to.
     """
-    return min(((_cause(quorum, each), each) for each in one.holders), key=lambda each: (each[0].value, each[1].id))
+    return min(
+        ((_cause(quorum, holder), holder) for holder in one.holders), key=lambda each: (each[0].value, each[1].id)
+    )
 
 
 def left_in_order(quorum: Quorum) -> frozenset[NodeId]:
     """Returns the brokers that left by a controlled shutdown and are not back, also while they start again."""
-    newest = {one.id: one for one in quorum.history.interruptions}
-    left = {node for node, one in newest.items() if one.announced and one.ended_offset is None}
-    return frozenset(left | {one.id for one in quorum.brokers.values() if one.in_controlled_shutdown})
+    newest = {interruption.id: interruption for interruption in quorum.history.interruptions}
+    left = {
+        node for node, interruption in newest.items() if interruption.announced and interruption.ended_offset is None
+    }
+    return frozenset(left | {broker.id for broker in quorum.brokers.values() if broker.in_controlled_shutdown})
 
 
 def named(one: TopicPartition) -> str:
@@ -61,7 +65,7 @@ def named(one: TopicPartition) -> str:
 
 def named_ones(examples: Sequence[TopicPartition], count: int) -> str:
     """Returns the first of so many partitions, and how many more there are."""
-    names = [named(one) for one in examples[:_MAX_NAMED]]
+    names = [named(example) for example in examples[:_MAX_NAMED]]
     if not names:
         return "kafka-topics.sh lists them"
     return and_join(names) if len(names) == count else f"{', '.join(names)} and {count - len(names)} more"
@@ -82,9 +86,9 @@ def _cause(quorum: Quorum, holder: ReplicaKey) -> Cause:
 def _emptied(quorum: Quorum) -> Mapping[ReplicaKey, set[TopicId]]:
     """Returns by broker and directory the topics whose replicas were created again there, without their records."""
     found: dict[ReplicaKey, set[TopicId]] = {}
-    for one in quorum.history.emptied:
-        for directory in () if one.returned(quorum.brokers) else one.directories:
-            found.setdefault(ReplicaKey(id=one.broker, directory_id=directory), set()).add(one.topic_id)
+    for replicas in quorum.history.emptied:
+        for directory in () if replicas.returned(quorum.brokers) else replicas.directories:
+            found.setdefault(ReplicaKey(id=replicas.broker, directory_id=directory), set()).add(replicas.topic_id)
     return found
 
 
@@ -96,9 +100,9 @@ def _is_emptied(emptied: Mapping[ReplicaKey, set[TopicId]], one: PartitionSum, h
 def brokers_before(quorum: Quorum) -> Mapping[NodeId, Mapping[NodeId, int]]:
     """Returns by broker that does not run which ones must be back before it, and for how many partitions."""
     found: dict[NodeId, dict[NodeId, int]] = {}
-    for one in quorum.offline:
-        _, holder = awaited(quorum, one)
-        for node, count in one.others if holder is not None else ():
+    for partition in quorum.offline:
+        _, holder = awaited(quorum, partition)
+        for node, count in partition.others if holder is not None else ():
             broker = quorum.brokers.get(node)
             if holder is not None and (broker is None or broker.fenced):
                 of_node = found.setdefault(node, {})

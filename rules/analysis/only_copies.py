@@ -31,36 +31,40 @@ def only_copies(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDirectory]
     not started since: the partition may have recovered from another replica. The same for the other replicas of one
     that its broker has created again in another directory.
     """
-    of_recoveries = ((node, _recovering(one)) for one in quorum.recovering for node in _holders(one))
+    of_recoveries = ((node, _recovering(recovery)) for recovery in quorum.recovering for node in _holders(recovery))
     of_elections = (
-        (node, _directory(one.topic, one.topic_id, partition))
-        for one in quorum.history.unclean
-        for node in one.passed_over
-        if _has_not_run_since(quorum, node, one.last_offset)
-        for partition in one.partitions
+        (node, _directory(election.topic, election.topic_id, partition))
+        for election in quorum.history.unclean
+        for node in election.passed_over
+        if _has_not_run_since(quorum, node, election.last_offset)
+        for partition in election.partitions
     )
     of_emptied = (
-        (node, _directory(one.topic, one.topic_id, partition))
-        for one in quorum.history.emptied
-        if not one.returned(quorum.brokers)
-        for node in one.others
-        if _has_not_run_since(quorum, node, one.offset)
-        for partition in one.numbers
+        (node, _directory(replicas.topic, replicas.topic_id, partition))
+        for replicas in quorum.history.emptied
+        if not replicas.returned(quorum.brokers)
+        for node in replicas.others
+        if _has_not_run_since(quorum, node, replicas.offset)
+        for partition in replicas.numbers
     )
     return _by_node(chain(of_recoveries, of_elections, of_emptied))
 
 
 def only_in_sync_copies(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDirectory]]:
     """Returns the brokers that lead RECOVERING partitions as the only in-sync replica, with the directories."""
-    led = (one for one in quorum.recovering if len(one.replicas) > 1 and not one.emptied)
-    return _by_node((one.leader, _recovering(one)) for one in led if one.leader is not None)
+    led = (recovery for recovery in quorum.recovering if len(recovery.replicas) > 1 and not recovery.emptied)
+    return _by_node((recovery.leader, _recovering(recovery)) for recovery in led if recovery.leader is not None)
 
 
 def elected_recovered(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDirectory]]:
     """Returns the brokers that were elected in the last hour for partitions whose recovery that ended (KIP-704)."""
     newest = quorum.newest_timestamp_ms or START
-    recent = (one for one in quorum.history.elected_recovered if newest - one.timestamp_ms <= _ELECTED_MS)
-    return _by_node((one.leader, _directory(one.topic, one.topic_id, one.partition)) for one in recent)
+    recent = (
+        election for election in quorum.history.elected_recovered if newest - election.timestamp_ms <= _ELECTED_MS
+    )
+    return _by_node(
+        (election.leader, _directory(election.topic, election.topic_id, election.partition)) for election in recent
+    )
 
 
 def _by_node(

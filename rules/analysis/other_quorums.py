@@ -13,7 +13,7 @@ def metadata_contradicts(quorum: Quorum) -> bool:
     """Returns whether committed metadata was lost, or may differ between controllers: the disks are the evidence."""
     if quorum.derived(other_quorums):
         return True
-    if quorum.invariant_violations or any(each.reason is Reason.METADATA_LOST for each in quorum.failures):
+    if quorum.invariant_violations or any(failure.reason is Reason.METADATA_LOST for failure in quorum.failures):
         return True
     views = fresh_views(quorum)
     newest = leaders_of_newest_epoch(views, fresh_poll(quorum))

@@ -77,32 +77,34 @@ def outdated_settings(quorum: Quorum) -> OutdatedSettings | None:
 def _configured_listener(quorum: Quorum, recorded: Mapping[NodeId, tuple[Endpoint, ...]]) -> str | None:
     """Returns the name of the listener that the configured addresses belong to; None if nothing records one of them."""
     configured = {address.lower() for address in quorum.bootstrap}
-    registered = (each.endpoints for each in quorum.controllers.values())
-    known = (one for endpoints in (*recorded.values(), *registered) for one in endpoints)
-    return next((one.listener for one in known if str(one).lower() in configured), None)
+    registered = (controller.endpoints for controller in quorum.controllers.values())
+    known = (endpoint for endpoints in (*recorded.values(), *registered) for endpoint in endpoints)
+    return next((endpoint.listener for endpoint in known if str(endpoint).lower() in configured), None)
 
 
 def _listener_of_all(recorded: Mapping[NodeId, tuple[Endpoint, ...]], own: str | None) -> str | None:
     """Returns the name of a listener that every voter has: the configured one, else the one that most voters dial."""
     dialled = Counter(endpoints[0].listener for endpoints in recorded.values())
     names = [name for name, _ in dialled.most_common()]
-    names += [one.listener for endpoints in recorded.values() for one in endpoints]
+    names += [endpoint.listener for endpoints in recorded.values() for endpoint in endpoints]
     common = (name for name in names if all(at_listener(endpoints, name) for endpoints in recorded.values()))
     found = [*dict.fromkeys(common)]
     return own if own in found else next(iter(found), None)
 
 
 def _protocol(quorum: Quorum, listener: str) -> str | None:
-    registered = (at_listener(one.endpoints, listener) for _, one in sorted(quorum.controllers.items()))
-    protocols = Counter(one.protocol for one in registered if one is not None and one.protocol)
+    registered = (
+        at_listener(registration.endpoints, listener) for _, registration in sorted(quorum.controllers.items())
+    )
+    protocols = Counter(endpoint.protocol for endpoint in registered if endpoint is not None and endpoint.protocol)
     return max(sorted(protocols), key=lambda name: protocols[name], default=None)
 
 
 def _none_is_reached(quorum: Quorum) -> bool:
-    failing = {each.endpoint for each in quorum.failures if each.reason in _NOT_REACHED}
+    failing = {failure.endpoint for failure in quorum.failures if failure.reason in _NOT_REACHED}
     return failing.issuperset(quorum.bootstrap)
 
 
 def _some_listen(quorum: Quorum, addresses: tuple[str, ...]) -> bool:
     probes = quorum.probes.values()
-    return any(str(each.endpoint) in addresses and each.connection is Connection.ACCEPTED for each in probes)
+    return any(str(probe.endpoint) in addresses and probe.connection is Connection.ACCEPTED for probe in probes)

@@ -40,7 +40,7 @@ class RegisteredNode:
 
     @property
     def since_ms(self) -> Millis:
-        """When it registered these features; 0 if unknown."""
+        """When the node registered these features; 0 if unknown."""
         return self.registration.features_since_timestamp_ms or Millis(0)
 
     def range(self, feature: str) -> FeatureRange:
@@ -55,11 +55,11 @@ def registered_nodes(quorum: Quorum) -> list[RegisteredNode]:
     left_over = quorum.derived(leftover_brokers)
     return [
         *(
-            RegisteredNode(role="controller", registration=one, running=listed is None or node in listed)
-            for node, one in sorted(quorum.controllers.items())
+            RegisteredNode(role="controller", registration=registration, running=listed is None or node in listed)
+            for node, registration in sorted(quorum.controllers.items())
         ),
         *(
-            RegisteredNode(role="broker", registration=one, running=one.alive, left_over=node in left_over)
-            for node, one in sorted(quorum.brokers.items())
+            RegisteredNode(role="broker", registration=broker, running=broker.alive, left_over=node in left_over)
+            for node, broker in sorted(quorum.brokers.items())
         ),
     ]

@@ -55,26 +55,26 @@ def _brokers(quorum: Quorum, newest: Millis) -> tuple[frozenset[NodeId], list[Re
     """Returns the brokers that are not controllers, without those that are down for long, and their restarts."""
     restarts = [
         Restart(
-            node=one.id,
-            began_ms=one.timestamp_ms,
-            ended_ms=newest if one.ended_timestamp_ms is None else one.ended_timestamp_ms,
-            announced=one.announced,
+            node=interruption.id,
+            began_ms=interruption.timestamp_ms,
+            ended_ms=newest if interruption.ended_timestamp_ms is None else interruption.ended_timestamp_ms,
+            announced=interruption.announced,
         )
-        for one in quorum.history.interruptions
-        if one.restarted and one.id in quorum.brokers and one.id not in quorum.controllers
+        for interruption in quorum.history.interruptions
+        if interruption.restarted and interruption.id in quorum.brokers and interruption.id not in quorum.controllers
     ]
-    alive = {one.id for one in quorum.brokers.values() if one.alive and one.id not in quorum.controllers}
-    return frozenset(alive | {one.node for one in restarts}), restarts
+    alive = {broker.id for broker in quorum.brokers.values() if broker.alive and broker.id not in quorum.controllers}
+    return frozenset(alive | {restart.node for restart in restarts}), restarts
 
 
 def _controllers(quorum: Quorum) -> tuple[frozenset[NodeId], list[Restart]]:
     """Returns the controllers that vote or have started, and their restarts."""
     restarts = [
-        Restart(node=one.id, began_ms=one.timestamp_ms - _REGISTERS_MS, ended_ms=one.timestamp_ms)
-        for one in quorum.history.starts
-        if one.replaced_incarnation_id is not None and one.id in quorum.controllers
+        Restart(node=start.id, began_ms=start.timestamp_ms - _REGISTERS_MS, ended_ms=start.timestamp_ms)
+        for start in quorum.history.starts
+        if start.replaced_incarnation_id is not None and start.id in quorum.controllers
     ]
-    return quorum.voting_ids | {one.node for one in restarts}, restarts
+    return quorum.voting_ids | {restart.node for restart in restarts}, restarts
 
 
 def rounds_of(
@@ -94,7 +94,7 @@ def _all_rounds(quorum: Quorum, kind: NodeKind, pause_ms: int) -> list[Rounds]:
         return []
     nodes, restarts = _brokers(quorum, newest) if kind is NodeKind.BROKER else _controllers(quorum)
     ordered = sorted(restarts, key=lambda one: one.began_ms)
-    pauses = sorted(max(0, later.began_ms - one.ended_ms) for one, later in pairwise(ordered))
+    pauses = sorted(max(0, later.began_ms - restart.ended_ms) for restart, later in pairwise(ordered))
     if not pauses:
         return []
     longest = max(pause_ms, _USUAL * pauses[(len(pauses) - 1) // 2])
@@ -102,7 +102,7 @@ def _all_rounds(quorum: Quorum, kind: NodeKind, pause_ms: int) -> list[Rounds]:
     complete: list[list[Restart]] = []
     begun: list[Restart] = []
     for one, later in zip(ordered, (*ordered[1:], None), strict=True):
-        if begun and nodes == {each.node for each in begun}:
+        if begun and nodes == {restart.node for restart in begun}:
             complete = [*complete, begun] if _in_turn(begun, len(nodes)) else []
             begun = []
         begun.append(one)
@@ -115,7 +115,8 @@ def _all_rounds(quorum: Quorum, kind: NodeKind, pause_ms: int) -> list[Rounds]:
 def _in_turn(restarts: Sequence[Restart], nodes: int) -> bool:
     """Returns whether no majority of the nodes was down at one time."""
     return all(
-        len({one.node for one in restarts if one.began_ms <= at.began_ms < one.ended_ms}) < majority(nodes)
+        len({restart.node for restart in restarts if restart.began_ms <= at.began_ms < restart.ended_ms})
+        < majority(nodes)
         for at in restarts
     )
 
@@ -135,10 +136,10 @@ def planned_starts(quorum: Quorum, kind: NodeKind) -> frozenset[tuple[NodeId, in
 
 
 def _planned(quorum: Quorum, rounds: Rounds) -> Iterator[tuple[NodeId, int]]:
-    nodes = {one.node for one in rounds.complete[-1]}
+    nodes = {restart.node for restart in rounds.complete[-1]}
     losing = {node for node in nodes if lost_lead_text(quorum, node, rounds.started(node))}
     for restarts in (*rounds.complete, rounds.begun):
-        for node, one in {one.node: one for one in reversed(restarts)}.items():
+        for node, one in {restart.node: restart for restart in reversed(restarts)}.items():
             if rounds.kind is NodeKind.BROKER and one.announced:
                 yield node, one.began_ms
             elif rounds.kind is NodeKind.CONTROLLER and node not in losing:

@@ -39,7 +39,7 @@ def leftover_brokers(quorum: Quorum) -> Mapping[NodeId, str]:
 
 def fenced_ms(quorum: Quorum) -> Mapping[NodeId, Millis]:
     """Returns when each broker was fenced last, as far as the log shows it: the interruptions are in its order."""
-    return {one.id: one.timestamp_ms for one in quorum.history.interruptions}
+    return {interruption.id: interruption.timestamp_ms for interruption in quorum.history.interruptions}
 
 
 def _alive(quorum: Quorum, node: NodeId) -> bool:

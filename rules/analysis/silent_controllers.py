@@ -31,9 +31,9 @@ def silent_controllers(quorum: Quorum) -> Iterable[SilentController]:
     """Yields the voters whose leader view fails, or else whose probe fails while that of another voter is answered."""
     voters = {row.key.id: row.key for row in quorum.poll.voters} if quorum.poll else {}
     views = {
-        each.node: each
-        for each in quorum.failures
-        if each.source is ObservationSource.LEADER_VIEW and quorum.is_current(each.last_at_ms, _FAILURE_MS)
+        failure.node: failure
+        for failure in quorum.failures
+        if failure.source is ObservationSource.LEADER_VIEW and quorum.is_current(failure.last_at_ms, _FAILURE_MS)
     }
     viewed = {each.node for each in fresh_views(quorum) if each.this_cluster} - views.keys()
     probes = _newest_probes(quorum, quorum.ages.probe_ms)
@@ -67,7 +67,7 @@ def silent_controllers(quorum: Quorum) -> Iterable[SilentController]:
 
 def _newest_probes(quorum: Quorum, age_ms: Millis) -> dict[NodeId, Probe]:
     """Returns the newest probe of each node, at whichever endpoint; none that is older than this."""
-    current = (each for each in quorum.probes.values() if quorum.is_current(each.observed_at_ms, age_ms))
+    current = (probe for probe in quorum.probes.values() if quorum.is_current(probe.observed_at_ms, age_ms))
     return {each.node: each for each in sorted(current, key=lambda each: each.observed_at_ms)}
 
 

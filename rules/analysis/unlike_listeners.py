@@ -91,7 +91,7 @@ def _dialled(quorum: Quorum, voter: Voter) -> str | None:
 
 
 def _without(quorum: Quorum, committed: VoterSet, listener: str) -> list[NodeId]:
-    registered = {node: one.endpoints for node, one in quorum.controllers.items()}
+    registered = {node: registration.endpoints for node, registration in quorum.controllers.items()}
     return sorted(
         voter.key.id
         for voter in committed.voters
@@ -101,9 +101,9 @@ def _without(quorum: Quorum, committed: VoterSet, listener: str) -> list[NodeId]
 
 def _protocols(quorum: Quorum, committed: VoterSet, listener: str) -> dict[NodeId, str]:
     """Returns the protocol with which each voter registered a listener of this name."""
-    registrations = [one for node, one in sorted(quorum.controllers.items()) if node in committed.ids]
-    found = {one.id: at_listener(one.endpoints, listener) for one in registrations}
-    return {node: one.protocol for node, one in found.items() if one is not None and one.protocol}
+    registrations = [registration for node, registration in sorted(quorum.controllers.items()) if node in committed.ids]
+    found = {registration.id: at_listener(registration.endpoints, listener) for registration in registrations}
+    return {node: endpoint.protocol for node, endpoint in found.items() if endpoint is not None and endpoint.protocol}
 
 
 def _usual(quorum: Quorum, values: Mapping[NodeId, str]) -> str | None:
@@ -138,4 +138,8 @@ def _dials_in_vain(quorum: Quorum, voter: Voter, listener: str, lacking: list[No
 
 
 def _names(quorum: Quorum, node: NodeId) -> dict[str, Plain]:
-    return {"registered_listeners": [f"{one.listener} at {one}" for one in quorum.controllers[node].endpoints]}
+    return {
+        "registered_listeners": [
+            f"{endpoint.listener} at {endpoint}" for endpoint in quorum.controllers[node].endpoints
+        ]
+    }

@@ -50,7 +50,7 @@ def moving_voters(poll: Poll, committed: VoterSet) -> dict[NodeId, tuple[Endpoin
 
 
 def _addresses(endpoints: tuple[Endpoint, ...]) -> set[tuple[str, str, int]]:
-    return {(one.listener.upper(), one.host, one.port) for one in endpoints}
+    return {(endpoint.listener.upper(), endpoint.host, endpoint.port) for endpoint in endpoints}
 
 
 def half_done(quorum: Quorum, key: ReplicaKey, thresholds: Thresholds) -> VoterRemoval | None:
@@ -78,7 +78,7 @@ class VoterStatus:
 
     @cached_property
     def following(self) -> Following:
-        """How it follows the leader."""
+        """How the voter follows the leader."""
         facts = self.quorum.nodes[self.key.id]
         return facts.following if facts.key == self.key else following(self.quorum, self.poll, self.key)
 
@@ -163,7 +163,9 @@ class VoterStatus:
         if row is not None and row.last_caught_up_ms is not None and self.lag_ms is None:
             return None
         elections = reversed(self.quorum.history.elections)
-        return next((one.timestamp_ms for one in elections if one.leader_epoch == self.poll.leader_epoch), None)
+        return next(
+            (election.timestamp_ms for election in elections if election.leader_epoch == self.poll.leader_epoch), None
+        )
 
 
 def voter_statuses(quorum: Quorum) -> tuple[VoterStatus, ...]:

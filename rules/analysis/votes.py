@@ -49,8 +49,8 @@ def unlike(quorum: Quorum) -> Mapping[NodeId, str]:
     They do not accept what the monitor sends, while others do, or have another listener, protocol or certificate
     authority.
     """
-    listeners = {one.voter.key.id: one.why for one in quorum.derived(unlike_listeners)}
-    alike = not any(answers_monitor(one) for one in quorum.nodes.values())
+    listeners = {listener.voter.key.id: listener.why for listener in quorum.derived(unlike_listeners)}
+    alike = not any(answers_monitor(controller) for controller in quorum.nodes.values())
     rejecting = {} if alike else _not_accepting(quorum)
     return {**_unlike_authorities(quorum), **listeners, **rejecting}
 
@@ -66,17 +66,19 @@ def unproved(quorum: Quorum) -> Mapping[NodeId, str]:
 def _hidden(quorum: Quorum) -> Mapping[NodeId, str]:
     """Returns the voters that are not registered and do not answer, while a part of the log is hidden."""
     voters = quorum.dialled.voters if quorum.controllers and quorum.dialled and quorum.derived(hides_records) else ()
-    unregistered = (one.key.id for one in voters if one.key.id not in quorum.controllers)
+    unregistered = (voter.key.id for voter in voters if voter.key.id not in quorum.controllers)
     return {node: HIDDEN for node in unregistered if quorum.process(node) is not Process.RUNNING}
 
 
 def _not_accepting(quorum: Quorum) -> dict[NodeId, str]:
-    return {node: one.accepts.why for node, one in quorum.nodes.items() if one.accepts.why}
+    return {node: controller.accepts.why for node, controller in quorum.nodes.items() if controller.accepts.why}
 
 
 def denying(quorum: Quorum) -> frozenset[NodeId]:
     """Returns the controllers that may deny what others send: every other one that asks one of them ends."""
-    return frozenset(node for node, one in quorum.nodes.items() if one.accepts.answer is Acceptance.DENIED)
+    return frozenset(
+        node for node, controller in quorum.nodes.items() if controller.accepts.answer is Acceptance.DENIED
+    )
 
 
 def denied_before_outage(quorum: Quorum) -> Mapping[NodeId, str]:
@@ -87,7 +89,10 @@ def denied_before_outage(quorum: Quorum) -> Mapping[NodeId, str]:
     if quorum.log_fetched_at_ms is None:
         return {}
     voting, now = quorum.voting_ids, quorum.derived(denying)
-    said = {node: one.accepts.why if node in now else denied_last(one) for node, one in quorum.nodes.items()}
+    said = {
+        node: controller.accepts.why if node in now else denied_last(controller)
+        for node, controller in quorum.nodes.items()
+    }
     return {node: why for node, why in said.items() if why and node in voting}
 
 
@@ -95,9 +100,9 @@ def _unlike_authorities(quorum: Quorum) -> Mapping[NodeId, str]:
     """Returns the voters whose certificate another authority issued than those of most, or of the leader."""
     voting = quorum.voting_ids
     presented = {
-        node: one.probe.certificate.authority
-        for node, one in quorum.nodes.items()
-        if node in voting and one.probe is not None and one.probe.certificate is not None
+        node: controller.probe.certificate.authority
+        for node, controller in quorum.nodes.items()
+        if node in voting and controller.probe is not None and controller.probe.certificate is not None
     }
     issued = {node: authority for node, authority in presented.items() if authority is not None}
     counts, leaders = Counter(issued.values()), None if quorum.leader_id is None else issued.get(quorum.leader_id)
@@ -136,6 +141,6 @@ def in_sync_with_vote(quorum: Quorum) -> frozenset[NodeId] | None:
     poll = fresh_poll(quorum)
     if poll is None or poll.leader is None or quorum.derived(leaderless) is not None:
         return None
-    lost = {*quorum.derived(without_vote), *(one.id for one in quorum.dialled_nodes if not one.can_lead)}
+    lost = {*quorum.derived(without_vote), *(voter.id for voter in quorum.dialled_nodes if not voter.can_lead)}
     in_sync = {row.key.id for row in poll.voters if quorum.nodes[row.key.id].following is Following.IN_SYNC}
     return frozenset(in_sync - lost)

@@ -54,12 +54,12 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     if newest is None:
         return
     lasting = [
-        one
-        for one in quorum.history.emptied
-        if not one.returned(quorum.brokers)
+        replicas
+        for replicas in quorum.history.emptied
+        if not replicas.returned(quorum.brokers)
         and (
-            newest - max(one.timestamp_ms, one.read_timestamp_ms or 0) <= thresholds.ms(KEEP_FIRING_FOR.name)
-            or _with_a_copy(quorum, (one,))
+            newest - max(replicas.timestamp_ms, replicas.read_timestamp_ms or 0) <= thresholds.ms(KEEP_FIRING_FOR.name)
+            or _with_a_copy(quorum, (replicas,))
         )
     ]
     ordered = sorted(lasting, key=lambda one: (one.broker, one.topic or "", one.topic_id))
@@ -72,17 +72,21 @@ def _with_a_copy(quorum: Quorum, emptied: Iterable[EmptiedReplicas]) -> list[Nod
     held = quorum.derived(only_copies)
     found = {
         node
-        for one in emptied
-        for node in one.others
-        if any(each.topic == (one.topic or one.topic_id) for each in held.get(node, ()))
+        for replicas in emptied
+        for node in replicas.others
+        if any(directory.topic == (replicas.topic or replicas.topic_id) for directory in held.get(node, ()))
     }
     return sorted(found)
 
 
 def _finding(quorum: Quorum, broker: NodeId, emptied: tuple[EmptiedReplicas, ...]) -> Finding:
-    count, copies = sum(one.partitions for one in emptied), _with_a_copy(quorum, emptied)
-    lost = sorted({directory for one in emptied for directory in one.lost})
-    names = [f"{topic_text(one.topic, one.topic_id)}-{number}" for one in emptied for number in one.numbers]
+    count, copies = sum(replicas.partitions for replicas in emptied), _with_a_copy(quorum, emptied)
+    lost = sorted({directory for replicas in emptied for directory in replicas.lost})
+    names = [
+        f"{topic_text(replicas.topic, replicas.topic_id)}-{number}"
+        for replicas in emptied
+        for number in replicas.numbers
+    ]
     shown = names[:_MAX_NAMED]
     more = count - len(shown)
     them = "it" if count == 1 else "them"
@@ -91,21 +95,21 @@ def _finding(quorum: Quorum, broker: NodeId, emptied: tuple[EmptiedReplicas, ...
         severity=Severity.CRITICAL,
         summary=f"Broker {broker} came back without {_directories(len(lost))} of {plural(count, 'partition')} of which "
         f"it is the leader or the only in-sync replica: {and_join([*shown, f'{more} more'] if more else shown, 4)}. "
-        f"It created {them} in another directory at {utc_text(max(one.timestamp_ms for one in emptied))}, empty "
-        f"unless the files were moved there, and leads {them} as soon as it can.{copy_sentence(quorum, copies)}",
+        f"It created {them} in another directory at {utc_text(max(replicas.timestamp_ms for replicas in emptied))}, "
+        f"empty unless the files were moved there, and leads {them} as soon as it can.{copy_sentence(quorum, copies)}",
         evidence={
             "broker": broker,
             "partitions": count,
             "examples": [*names[:_MAX_LISTED]],
             "examples_not_listed": max(0, count - len(names[:_MAX_LISTED])),
             "former_log_directories": [*lost],
-            "log_directories": [*sorted({directory for one in emptied for directory in one.directories})],
-            "other_replicas": [*sorted({node for one in emptied for node in one.others})],
+            "log_directories": [*sorted({directory for replicas in emptied for directory in replicas.directories})],
+            "other_replicas": [*sorted({node for replicas in emptied for node in replicas.others})],
             "other_replicas_not_started_since": [*copies],
-            "registered_at_offset": max(one.registered_offset for one in emptied),
+            "registered_at_offset": max(replicas.registered_offset for replicas in emptied),
         },
         remedy=tuple(_remedy(quorum, broker, emptied, lost, copies)),
-        starts=(broker, *(node for one in emptied for node in one.others)),
+        starts=(broker, *(node for replicas in emptied for node in replicas.others)),
     )
 
 
@@ -131,7 +135,7 @@ def _remedy(
             f"# If the disk is lost, start {numbered('broker', copies)} while broker {broker} is stopped, then elect "
             f"another replica {elect}"
         )
-    elif others := sorted({node for one in emptied for node in one.others}):
+    elif others := sorted({node for replicas in emptied for node in replicas.others}):
         yield (
             f"# If the disk is lost, check the size on {numbered('broker', others)} too: while broker {broker} is "
             f"stopped, a replica that is not empty can be elected {elect}"
@@ -140,7 +144,12 @@ def _remedy(
 
 
 def _resolved(quorum: Quorum, subject: Subject) -> str:
-    lost = {directory for one in quorum.history.emptied if one.broker == subject.node for directory in one.lost}
+    lost = {
+        directory
+        for replicas in quorum.history.emptied
+        if replicas.broker == subject.node
+        for directory in replicas.lost
+    }
     if lost and subject.node in quorum.brokers and lost <= {*quorum.brokers[subject.node].log_dirs}:
         return f"Broker {subject.node} has registered its former log directories again."
     return f"Broker {subject.node} has lost no further log directory. Records that were lost are not restored."

@@ -78,16 +78,18 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 
 def _brokers_alive(quorum: Quorum) -> int:
-    return sum(each.alive for each in quorum.brokers.values())
+    return sum(broker.alive for broker in quorum.brokers.values())
 
 
 def _recovering_on(quorum: Quorum) -> Counter[NodeId]:
-    return Counter(node for each in quorum.recovering for node in {*each.replicas})
+    return Counter(node for recovery in quorum.recovering for node in {*recovery.replicas})
 
 
 def _starting(quorum: Quorum) -> frozenset[NodeId]:
-    brokers = {one.id: one for one in quorum.history.interruptions}
-    return frozenset(node for node, one in brokers.items() if one.restarted and one.ended_offset is None)
+    brokers = {interruption.id: interruption for interruption in quorum.history.interruptions}
+    return frozenset(
+        node for node, interruption in brokers.items() if interruption.restarted and interruption.ended_offset is None
+    )
 
 
 def _finding(quorum: Quorum, broker: BrokerRegistration, thresholds: Thresholds) -> Finding:
@@ -173,7 +175,7 @@ def _not_registered(quorum: Quorum, of_broker: BrokerPartitions) -> Finding:
         evidence={
             "broker": node,
             "partitions_with_a_replica": count,
-            "partitions": [named(one) for one in of_broker.examples],
+            "partitions": [named(example) for example in of_broker.examples],
             "brokers_registered": len(quorum.brokers),
             "brokers_alive": alive,
             "recovering_partitions_on_broker": quorum.derived(_recovering_on)[node],
@@ -198,7 +200,7 @@ def _wait_for_start(node: NodeId) -> tuple[str, ...]:
 
 
 def _fetches(quorum: Quorum, node: NodeId) -> bool:
-    """Returns whether it has fetched since it was fenced, and does so now: its process runs."""
+    """Returns whether a broker has fetched since it was fenced, and does so now: its process runs."""
     poll = fresh_poll(quorum)
     since_ms = quorum.derived(fenced_ms).get(node, START)
     return any(

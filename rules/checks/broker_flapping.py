@@ -55,9 +55,9 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         return
     since = newest - thresholds.ms(WINDOW.name)
     recent: dict[NodeId, list[Interruption]] = {}
-    for one in quorum.history.interruptions:
-        if one.timestamp_ms >= since:
-            recent.setdefault(one.id, []).append(one)
+    for interruption in quorum.history.interruptions:
+        if interruption.timestamp_ms >= since:
+            recent.setdefault(interruption.id, []).append(interruption)
     flapping = [
         node
         for node, fencings in sorted(recent.items())
@@ -82,7 +82,9 @@ def _fenced_together(recent: Mapping[NodeId, list[Interruption]]) -> Mapping[Nod
     """
     moments: list[tuple[Millis, set[NodeId]]] = []
     moments_of: dict[NodeId, set[int]] = {}
-    for at_ms, node in sorted((one.timestamp_ms, node) for node, fencings in recent.items() for one in fencings):
+    for at_ms, node in sorted(
+        (fencing.timestamp_ms, node) for node, fencings in recent.items() for fencing in fencings
+    ):
         if not moments or at_ms - moments[-1][0] > _TOGETHER_MS:
             moments.append((at_ms, set()))
         moments[-1][1].add(node)
@@ -98,7 +100,7 @@ def _finding(
     quorum: Quorum, node: NodeId, fencings: list[Interruption], others: list[NodeId], window: Millis
 ) -> Finding:
     """`others`: the brokers that were fenced at the same times."""
-    restarts = sum(one.restarted for one in fencings)
+    restarts = sum(fencing.restarted for fencing in fencings)
     now = "It is fenced now" if quorum.brokers[node].fenced else "It is not fenced now"
     return Finding(
         subject=Subject("broker", node),
@@ -111,9 +113,9 @@ def _finding(
             **({"fenced_at_the_same_times": [*others[:_MOST_LISTED]]} if others else {}),
             "fencings_within_the_window": len(fencings),
             "fencings_with_a_restart": restarts,
-            "fencings_after_a_controlled_shutdown": sum(one.announced for one in fencings),
+            "fencings_after_a_controlled_shutdown": sum(fencing.announced for fencing in fencings),
             "fenced_now": quorum.brokers[node].fenced,
-            "fencings": [_evidence(one) for one in fencings[-16:]],
+            "fencings": [_evidence(fencing) for fencing in fencings[-16:]],
         },
         remedy=(
             *_shared_steps(quorum, others),

@@ -64,7 +64,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     alive = [broker for _, broker in sorted(quorum.brokers.items()) if broker.alive]
     at_address: dict[tuple[str, int], list[BrokerRegistration]] = {}
     for broker in alive:
-        for place in {(each.host.lower(), each.port): None for each in broker.endpoints}:
+        for place in {(endpoint.host.lower(), endpoint.port): None for endpoint in broker.endpoints}:
             at_address.setdefault(place, []).append(broker)
     yield from (_one_address(brokers, place) for place, brokers in sorted(at_address.items()) if len(brokers) > 1)
     counts = Counter(name for broker in alive for name in _listeners(broker))
@@ -83,28 +83,30 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 def _listeners(broker: BrokerRegistration) -> frozenset[str]:
     """Returns the names of its listeners in capitals: Kafka compares them without regard to case."""
-    return frozenset(each.listener.upper() for each in broker.endpoints)
+    return frozenset(endpoint.listener.upper() for endpoint in broker.endpoints)
 
 
 def _one_address(brokers: list[BrokerRegistration], place: tuple[str, int]) -> Finding:
     newest = max(brokers, key=lambda one: one.at.offset)
-    address = next(str(each) for each in brokers[0].endpoints if (each.host.lower(), each.port) == place)
+    address = next(
+        str(endpoint) for endpoint in brokers[0].endpoints if (endpoint.host.lower(), endpoint.port) == place
+    )
     return Finding(
         subject=Subject("endpoint", address),
         severity=Severity.WARNING,
-        summary=f"Brokers {and_join(one.id for one in brokers)} advertise one address, {address}. One process listens "
-        f"there: requests for the partitions of the others fail or time out. Broker {newest.id} registered last, at "
-        f"{utc_text(newest.at.timestamp_ms)}.",
+        summary=f"Brokers {and_join(broker.id for broker in brokers)} advertise one address, {address}. One process "
+        f"listens there: requests for the partitions of the others fail or time out. "
+        f"Broker {newest.id} registered last, at {utc_text(newest.at.timestamp_ms)}.",
         evidence={
             "address": address,
-            "brokers": [one.id for one in brokers[:_MOST_LISTED]],
+            "brokers": [broker.id for broker in brokers[:_MOST_LISTED]],
             "number_of_brokers": len(brokers),
-            "endpoints": {str(one.id): _endpoints(one) for one in brokers[:_MOST_LISTED]},
-            "registered_at": {str(one.id): utc_text(one.at.timestamp_ms) for one in brokers[:_MOST_LISTED]},
+            "endpoints": {str(broker.id): _endpoints(broker) for broker in brokers[:_MOST_LISTED]},
+            "registered_at": {str(broker.id): utc_text(broker.at.timestamp_ms) for broker in brokers[:_MOST_LISTED]},
         },
         remedy=(
-            f"# Find out which of brokers {and_join(one.id for one in brokers)} listens at {address}: node.id in the "
-            "configuration of the process there",
+            f"# Find out which of brokers {and_join(broker.id for broker in brokers)} listens at {address}: node.id in "
+            "the configuration of the process there",
             f"# Give the other one an address of its own in advertised.listeners (broker {newest.id} registered last), "
             "and restart it",
             "# Check with a client that the partitions of both can be written and read",
@@ -200,7 +202,7 @@ def _in_another_rack(alive: list[BrokerRegistration], broker: BrokerRegistration
 
 
 def _endpoints(broker: BrokerRegistration) -> list[Plain]:
-    return [f"{each.listener}://{each}" for each in broker.endpoints]
+    return [f"{endpoint.listener}://{endpoint}" for endpoint in broker.endpoints]
 
 
 def _resolved(quorum: Quorum, subject: Subject) -> str:

@@ -114,7 +114,7 @@ def _finding(quorum: Quorum, soon: Sequence[Probe], severity: Severity) -> Findi
         summary=f"{_summary(quorum, soon, nodes)} No other node can connect to a controller whose certificate has "
         "expired: it can neither vote nor lead.",
         evidence={
-            "certificates": {f"{each.node}@{each.endpoint}": _when(quorum, each) for each in soon},
+            "certificates": {f"{probe.node}@{probe.endpoint}": _when(quorum, probe) for probe in soon},
         },
         remedy=(
             *(f"# Renew the certificate of controller {p.node} at {p.endpoint}: it {_when(quorum, p)}" for p in soon),

@@ -75,8 +75,8 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         return
     statuses = quorum.derived(voter_statuses)
     late_ms = min(wait.average_ms, max(wait.lags_ms.values()))
-    slow = [each for each in statuses if wait.lags_ms.get(str(each.key), -1) >= late_ms]
-    catching_up = [each.key.id for each in slow if _catches_up(quorum, each, thresholds)]
+    slow = [status for status in statuses if wait.lags_ms.get(str(status.key), -1) >= late_ms]
+    catching_up = [status.key.id for status in slow if _catches_up(quorum, status, thresholds)]
     if catching_up:
         yield UnknownResult(why=f"catching up: {and_join(f'voter {node}' for node in catching_up)}")
         return
@@ -91,7 +91,7 @@ def _catches_up(quorum: Quorum, status: VoterStatus, thresholds: Thresholds) -> 
 
 
 def _finding(quorum: Quorum, poll: Poll, wait: CommitWait, slow: list[VoterStatus], severity: Severity) -> Finding:
-    absent = [each for each in slow if each.following is Following.NOT_FETCHING]
+    absent = [status for status in slow if status.following is Following.NOT_FETCHING]
     near = severity is Severity.CRITICAL
     consequence = "An election is near, and until it ends nothing is committed" if near else "Each change takes longer"
     return Finding(
@@ -106,8 +106,8 @@ def _finding(quorum: Quorum, poll: Poll, wait: CommitWait, slow: list[VoterStatu
             "leader_epoch": poll.leader_epoch,
             "leader_answers_after": _time(wait.answer_ms),
             "voters": {
-                str(each.key): f"{each}; lags by {_time(wait.lags_ms.get(str(each.key), 0))} on average"
-                for each in quorum.derived(voter_statuses)
+                str(status.key): f"{status}; lags by {_time(wait.lags_ms.get(str(status.key), 0))} on average"
+                for status in quorum.derived(voter_statuses)
             },
         },
         remedy=(
@@ -115,7 +115,7 @@ def _finding(quorum: Quorum, poll: Poll, wait: CommitWait, slow: list[VoterStatu
             "# Check that no voter lags any longer",
             describe_replication(quorum),
         ),
-        starts=tuple(each.key.id for each in absent),
+        starts=tuple(status.key.id for status in absent),
     )
 
 
@@ -131,8 +131,9 @@ def _cause(poll: Poll, wait: CommitWait, slow: list[VoterStatus]) -> str:
             "as with a slow disk, too little CPU or long garbage collections."
         )
     late = and_join(
-        f"{each.key.id} ({each if each.following is Following.NOT_FETCHING else duration(wait.lags_ms[str(each.key)])})"
-        for each in slow
+        f"{status.key.id} "
+        f"({status if status.following is Following.NOT_FETCHING else duration(wait.lags_ms[str(status.key)])})"
+        for status in slow
     )
     return (
         f"{plural(len(slow), 'voter')} of {len(wait.lags_ms)} {'is' if len(slow) == 1 else 'are'} late: {late}. The "
@@ -144,12 +145,12 @@ def _remedy(quorum: Quorum, poll: Poll, wait: CommitWait, slow: list[VoterStatus
     if _leader_is_slow(wait):
         yield _check_host(f"{poll.leader_id}, the leader")
         yield f"# If its disk is slow, give metadata.log.dir of controller {poll.leader_id} a disk of its own"
-    for each in sorted(slow, key=lambda one: one.following is not Following.NOT_FETCHING):
-        if each.following is Following.IN_SYNC and not _leader_is_slow(wait):
-            yield _check_host(str(each.key.id))
-            yield f"# Check the path {each.path} for long round trips and lost packets"
+    for status in sorted(slow, key=lambda one: one.following is not Following.NOT_FETCHING):
+        if status.following is Following.IN_SYNC and not _leader_is_slow(wait):
+            yield _check_host(str(status.key.id))
+            yield f"# Check the path {status.path} for long round trips and lost packets"
         else:
-            yield from bring_in_sync(quorum, each)
+            yield from bring_in_sync(quorum, status)
 
 
 def _time(rounded_ms: int) -> str:

@@ -50,7 +50,7 @@ from rules.remedies.start_conditions import COPY_METADATA_FIRST
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the metadata log while a loss is remembered."""
     losses = sorted(
-        (each for each in quorum.failures if each.reason is Reason.METADATA_LOST),
+        (failure for failure in quorum.failures if failure.reason is Reason.METADATA_LOST),
         key=lambda each: (each.last_at_ms, each.endpoint),
     )
     if losses:
@@ -71,12 +71,12 @@ def _finding(quorum: Quorum, losses: Sequence[FailedObservation], formatted_ms: 
             ),
             "losses": [
                 {
-                    "detail": each.detail,
-                    "reported_by": each.endpoint or None,
-                    "first_reported_at_ms": each.first_at_ms,
-                    "last_reported_at_ms": each.last_at_ms,
+                    "detail": loss.detail,
+                    "reported_by": loss.endpoint or None,
+                    "first_reported_at_ms": loss.first_at_ms,
+                    "last_reported_at_ms": loss.last_at_ms,
                 }
-                for each in losses
+                for loss in losses
             ],
             "leader": quorum.leader_id,
             "leader_epoch": quorum.leader_epoch,

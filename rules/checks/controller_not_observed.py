@@ -54,9 +54,9 @@ def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
         yield UnknownResult(why="fetches of the metadata log or polls have no current answer either")
         return
     silent = [*silent_controllers(quorum)]
-    yield from _new_connections(quorum, {each.key.id for each in silent})
+    yield from _new_connections(quorum, {controller.key.id for controller in silent})
     poll = fresh_poll(quorum)
-    faulty = {each.id for each in quorum.dialled_nodes if each.faults or each.unserved}
+    faulty = {voter.id for voter in quorum.dialled_nodes if voter.faults or voter.unserved}
     for each in silent:
         why = None
         if not each.answering:
@@ -112,15 +112,15 @@ def _settings_first(node: NodeId, others: str) -> Iterable[str]:
 
 def _new_connections(quorum: Quorum, silent: Collection[NodeId]) -> Iterable[Finding]:
     """Yields the voters that fetch and answer only older connections: one finding if no voter answers a new one."""
-    unanswered = [each for each in quorum.dialled_nodes if each.unanswered and each.following.fetches]
+    unanswered = [voter for voter in quorum.dialled_nodes if voter.unanswered and voter.following.fetches]
     unknown = "Whether the other controllers could connect to {}, and get {} vote{}, is unknown."
-    if unanswered and not any(each.answered for each in quorum.dialled_nodes):
+    if unanswered and not any(voter.answered for voter in quorum.dialled_nodes):
         yield _unanswered(
             quorum,
             _CONNECTIONS,
             unanswered,
             "No controller answers a new connection of the monitor, while older ones are answered: "
-            + and_join((f"{each.endpoint} {probe_outcome(each)}" for each in unanswered), 4)
+            + and_join((f"{controller.endpoint} {probe_outcome(controller)}" for controller in unanswered), 4)
             + f". {unknown.format('them', 'their', 's')}",
         )
         return
@@ -137,14 +137,16 @@ def _new_connections(quorum: Quorum, silent: Collection[NodeId]) -> Iterable[Fin
 
 
 def _unanswered(quorum: Quorum, subject: Subject, unanswered: Sequence[NodeFacts], summary: str) -> Finding:
-    endpoints = and_join((str(each.endpoint) for each in unanswered), 4)
+    endpoints = and_join((str(controller.endpoint) for controller in unanswered), 4)
     return Finding(
         subject=subject,
         severity=Severity.WARNING,
         summary=summary,
         evidence={
             "vantage": quorum.vantage.value,
-            "unanswered": {str(each.key): f"{each.endpoint}: {probe_outcome(each)}" for each in unanswered},
+            "unanswered": {
+                str(controller.key): f"{controller.endpoint}: {probe_outcome(controller)}" for controller in unanswered
+            },
         },
         remedy=(
             f"# Check the network and firewalls between the monitor and {endpoints}, and limits of connections there",
@@ -157,7 +159,7 @@ def _unanswered(quorum: Quorum, subject: Subject, unanswered: Sequence[NodeFacts
 
 def _resolved(quorum: Quorum, subject: Subject) -> str:
     if subject == _CONNECTIONS:
-        if any(each.answered for each in quorum.dialled_nodes):
+        if any(voter.answered for voter in quorum.dialled_nodes):
             return "Controllers answer new connections of the monitor."
         return "No controller is known to leave new connections of the monitor unanswered now."
     if subject.kind != "controller":

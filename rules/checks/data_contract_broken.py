@@ -74,7 +74,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each contract that was found broken recently."""
     since_ms = quorum.now_ms - thresholds.ms(STANDS.name)
     # What is missing since then is read again when another controller leads.
-    damaged = any(each.reason is Reason.LOG_DAMAGED for each in quorum.failures)
+    damaged = any(failure.reason is Reason.LOG_DAMAGED for failure in quorum.failures)
     for violation in sorted(quorum.contract_violations, key=lambda each: each.contract):
         if violation.last_at_ms < since_ms:
             continue

@@ -40,9 +40,9 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     poll, newest = needed(quorum.poll), quorum.newest_timestamp_ms
     fetching = _fetching_twice(quorum, poll)
     registered: dict[NodeId, list[DoubleRegistration]] = {}
-    for one in quorum.history.double_registrations:
-        if newest is not None and newest - one.timestamp_ms <= thresholds.ms(WINDOW.name):
-            registered.setdefault(one.id, []).append(one)
+    for registration in quorum.history.double_registrations:
+        if newest is not None and newest - registration.timestamp_ms <= thresholds.ms(WINDOW.name):
+            registered.setdefault(registration.id, []).append(registration)
     for node in sorted({*fetching, *registered}):
         yield _finding(quorum, poll, node, fetching.get(node, ()), registered.get(node, ()))
 
@@ -80,9 +80,11 @@ def _finding(
             "node": node,
             "voter": None if voter is None else str(voter),
             "endpoints": [*endpoints],
-            "registered_endpoints": [str(one) for one in _registered(quorum, node)],
-            "returns_of_a_registration": sum(one.returns for one in registered),
-            "last_return": utc_text(max(one.timestamp_ms for one in registered)) if registered else None,
+            "registered_endpoints": [str(endpoint) for endpoint in _registered(quorum, node)],
+            "returns_of_a_registration": sum(registration.returns for registration in registered),
+            "last_return": utc_text(max(registration.timestamp_ms for registration in registered))
+            if registered
+            else None,
             "last_fetched": {str(key): last_fetch_text(quorum, poll, key) for key in keys},
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
@@ -101,12 +103,18 @@ def _finding(
 
 def _endpoints(registered: Iterable[DoubleRegistration]) -> Sequence[str]:
     """Returns the endpoints of both processes, without repetitions: a copied configuration may name the same."""
-    return [*dict.fromkeys(str(each) for one in registered for each in (*one.endpoints, *one.other_endpoints))]
+    return [
+        *dict.fromkeys(
+            str(endpoint)
+            for registration in registered
+            for endpoint in (*registration.endpoints, *registration.other_endpoints)
+        )
+    ]
 
 
 def _registered(quorum: Quorum, node: NodeId) -> tuple[Endpoint, ...]:
     registrations = [one for one in (quorum.controllers.get(node), quorum.brokers.get(node)) if one is not None]
-    return tuple(each for one in registrations for each in one.endpoints)
+    return tuple(endpoint for registration in registrations for endpoint in registration.endpoints)
 
 
 def _which(voter: ReplicaKey | None, keys: Sequence[ReplicaKey]) -> Iterable[str]:

@@ -66,10 +66,10 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     if newest is None:
         return
     since = newest - thresholds.ms(WINDOW.name)
-    elections = [one for one in quorum.history.elections if one.timestamp_ms >= since]
-    starts = [one for one in quorum.history.starts if one.timestamp_ms >= since]
+    elections = [election for election in quorum.history.elections if election.timestamp_ms >= since]
+    starts = [start for start in quorum.history.starts if start.timestamp_ms >= since]
     explained = _explained(quorum.history) if quorum.controllers else frozenset()
-    count = sum(one.offset in explained for one in elections) if quorum.controllers else _voter_count(quorum)
+    count = sum(election.offset in explained for election in elections) if quorum.controllers else _voter_count(quorum)
     if elections and len(elections) - count >= thresholds[ELECTIONS.name]:
         yield _finding(quorum, elections, explained, starts, thresholds.ms(WINDOW.name))
     for one in elections:
@@ -88,9 +88,9 @@ def _explained(history: RecentHistory) -> frozenset[Offset]:
     """
     found: set[Offset] = set()
     for start in history.starts:
-        before = [one for one in history.elections if one.offset < start.offset]
-        found.update(one.offset for one in before[-1:] if one.leader_id == start.id)
-        found.update([one.offset for one in before if one.previous_leader_id == start.id][-1:])
+        before = [election for election in history.elections if election.offset < start.offset]
+        found.update(election.offset for election in before[-1:] if election.leader_id == start.id)
+        found.update([election.offset for election in before if election.previous_leader_id == start.id][-1:])
     return frozenset(found)
 
 
@@ -111,7 +111,7 @@ def _finding(
     starts: list[ControllerStart],
     window: Millis,
 ) -> Finding:
-    won = Counter(one.leader_id for one in elections)
+    won = Counter(election.leader_id for election in elections)
     without_leader = elections[-1].leader_epoch - elections[0].leader_epoch + 1 - len(elections)
     winners = and_join(f"{times} by controller {node}" for node, times in won.most_common())
     return Finding(
@@ -122,17 +122,17 @@ def _finding(
         evidence={
             "elections": [
                 {
-                    "epoch": one.leader_epoch,
-                    "leader": one.leader_id,
-                    "offset": one.offset,
-                    "at": utc_text(one.timestamp_ms),
-                    "explained_by_a_restart": one.offset in explained,
-                    **({"votes": [*one.granting_voter_ids]} if one.granting_voter_ids else {}),
+                    "epoch": election.leader_epoch,
+                    "leader": election.leader_id,
+                    "offset": election.offset,
+                    "at": utc_text(election.timestamp_ms),
+                    "explained_by_a_restart": election.offset in explained,
+                    **({"votes": [*election.granting_voter_ids]} if election.granting_voter_ids else {}),
                 }
-                for one in elections[-16:]
+                for election in elections[-16:]
             ],
             "elections_within_the_window": len(elections),
-            "started_controller_ids": [one.id for one in starts],
+            "started_controller_ids": [start.id for start in starts],
             "epochs_without_a_leader": max(0, without_leader),
             "leader": quorum.leader_id,
             "leader_epoch": quorum.leader_epoch,
@@ -179,7 +179,7 @@ def _jump(quorum: Quorum, one: Election, skipped: int, *, within: str) -> Findin
 
 def _restarts_sentence(quorum: Quorum, elections: list[Election], explained: Collection[Offset]) -> str:
     if quorum.controllers:
-        count = sum(one.offset in explained for one in elections)
+        count = sum(election.offset in explained for election in elections)
         return f"Restarts of controllers explain {plural(count, 'election')}"
     voters = _voter_count(quorum)
     restarted = f"all {voters} voters" if voters > 1 else "every voter"

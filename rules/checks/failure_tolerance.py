@@ -119,7 +119,11 @@ def _recent_outages(quorum: Quorum, poll: Poll, window: Millis) -> _RecentOutage
     outages: dict[NodeId, list[Outage]] = {}
     for row in sorted(poll.voters, key=lambda row: row.key):
         history = quorum.histories.get(row.key)
-        recent = [one for one in history.outages if one.until_ms is None or one.until_ms > begin] if history else []
+        recent = (
+            [outage for outage in history.outages if outage.until_ms is None or outage.until_ms > begin]
+            if history
+            else []
+        )
         if recent:
             outages[row.key.id] = recent
     counts = {node: len(recent) for node, recent in outages.items()}

@@ -32,16 +32,18 @@ from rules.remedies.remedy_commands import directory_steps
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each broker with offline log directories."""
-    leaderless = {holder for one in quorum.offline for holder in one.holders}
+    leaderless = {holder for partition in quorum.offline for holder in partition.holders}
     for broker, of_broker in groupby(quorum.offline_directories, key=lambda one: one.broker):
         directories = [*of_broker]
         # One cause, one alert: that of partitions-offline.
-        if all(ReplicaKey(id=broker, directory_id=one.directory_id) not in leaderless for one in directories):
+        if all(
+            ReplicaKey(id=broker, directory_id=directory.directory_id) not in leaderless for directory in directories
+        ):
             yield _finding(quorum, broker, directories)
 
 
 def _finding(quorum: Quorum, broker: NodeId, offline: Sequence[OfflineDirectory]) -> Finding:
-    replicas, online = sum(one.replicas for one in offline), len(quorum.brokers[broker].log_dirs)
+    replicas, online = sum(directory.replicas for directory in offline), len(quorum.brokers[broker].log_dirs)
     which = "A log directory" if len(offline) == 1 else f"{len(offline)} log directories"
     return Finding(
         subject=Subject("broker", broker),
@@ -50,7 +52,7 @@ def _finding(quorum: Quorum, broker: NodeId, offline: Sequence[OfflineDirectory]
         f"{plural(replicas, 'replica')}. Log directories online: {online}.",
         evidence={
             "broker": broker,
-            "log_directories_offline": {str(one.directory_id): one.replicas for one in offline},
+            "log_directories_offline": {str(directory.directory_id): directory.replicas for directory in offline},
             "log_directories_online": [*quorum.brokers[broker].log_dirs],
         },
         remedy=directory_steps(quorum, broker),
@@ -62,7 +64,7 @@ def _resolved(quorum: Quorum, subject: Subject) -> str:
     broker = subject.node
     if broker not in quorum.brokers:
         return f"Broker {broker} is no longer registered."
-    if any(one.broker == broker for one in quorum.offline_directories):
+    if any(directory.broker == broker for directory in quorum.offline_directories):
         return f"Partitions with a replica in the offline log directory of broker {broker} have no leader now."
     return f"Every replica of broker {broker} is in a log directory that is online."
 

@@ -70,9 +70,9 @@ def _finding(quorum: Quorum, log: DamagedLog) -> Finding:
             "controller": node,
             "endpoint": log.endpoint,
             **_evidence(log),
-            "detail": _one_or_all([*dict.fromkeys(each.detail for each in log.failures)]),
-            "first_served": utc_text(min(each.first_at_ms for each in log.failures)),
-            "last_served": utc_text(max(each.last_at_ms for each in log.failures)),
+            "detail": _one_or_all([*dict.fromkeys(failure.detail for failure in log.failures)]),
+            "first_served": utc_text(min(failure.first_at_ms for failure in log.failures)),
+            "last_served": utc_text(max(failure.last_at_ms for failure in log.failures)),
             "voters_with_a_sound_copy": [str(row.key) for row in sound_copies(quorum, log)],
             "leader": quorum.leader_id,
             "leader_epoch": quorum.leader_epoch,
@@ -90,15 +90,15 @@ def _one_or_all(values: Sequence[Plain]) -> Plain:
 def _places(log: DamagedLog) -> str:
     places = []
     if log.batches:
-        epochs = sorted({each.epoch for each in log.batches if each.epoch is not None})
+        epochs = sorted({batch.epoch for batch in log.batches if batch.epoch is not None})
         known = f" in epoch{'s' if len(epochs) > 1 else ''} {and_join(epochs)}" if epochs else ""
         if log.batches == [DamagedBatch()]:
             places.append("a batch of its log")
         else:
             places.append(f"{and_join(map(_offsets, log.batches), _MOST_NAMED)}{known} of its log")
-    for each in log.in_snapshots[:_MOST_NAMED]:
-        at = "" if each.position is None else f" at byte {each.position}"
-        places.append(f"the batch{at} of snapshot {_file(each)}")
+    for snapshot in log.in_snapshots[:_MOST_NAMED]:
+        at = "" if snapshot.position is None else f" at byte {snapshot.position}"
+        places.append(f"the batch{at} of snapshot {_file(snapshot)}")
     return and_join(places)
 
 
@@ -120,12 +120,12 @@ def _file(damage: DamagedBatch) -> str:
 def _evidence(log: DamagedLog) -> dict[str, Plain]:
     found: dict[str, Plain] = {}
     if log.batches:
-        found["first_offset"] = _one_or_all([each.offset for each in log.batches])
-        found["last_offset"] = _one_or_all([each.last_offset for each in log.batches])
-        found["epoch"] = _one_or_all([each.epoch for each in log.batches])
+        found["first_offset"] = _one_or_all([batch.offset for batch in log.batches])
+        found["last_offset"] = _one_or_all([batch.last_offset for batch in log.batches])
+        found["epoch"] = _one_or_all([batch.epoch for batch in log.batches])
     if log.in_snapshots:
-        found["snapshot"] = _one_or_all([_file(each) for each in log.in_snapshots])
-        found["position_in_the_file"] = _one_or_all([each.position for each in log.in_snapshots])
+        found["snapshot"] = _one_or_all([_file(snapshot) for snapshot in log.in_snapshots])
+        found["position_in_the_file"] = _one_or_all([snapshot.position for snapshot in log.in_snapshots])
     return found
 
 
@@ -143,7 +143,7 @@ def _consequence(quorum: Quorum, log: DamagedLog) -> str:
 def _remedy(quorum: Quorum, log: DamagedLog) -> Iterable[str]:
     name = log.name
     yield f"# Copy the __cluster_metadata-0 directory of {name} before its process ends: its start changes it"
-    files = sorted({_file(each) for each in log.in_snapshots})
+    files = sorted({_file(snapshot) for snapshot in log.in_snapshots})
     for file in files:
         yield (
             f"# Do not restart {name} while {file} is its newest snapshot: it would end with a CorruptRecordException"

@@ -82,11 +82,11 @@ def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
         return
     unreachable = unreachable_leader(quorum)
     failures = [
-        each
-        for each in quorum.failures
-        if each.source in stale
-        and each.reason is not Reason.LOG_DAMAGED
-        and (unreachable is None or each.reason is not Reason.NO_LEADER)
+        failure
+        for failure in quorum.failures
+        if failure.source in stale
+        and failure.reason is not Reason.LOG_DAMAGED
+        and (unreachable is None or failure.reason is not Reason.NO_LEADER)
     ]
     damaged = unreadable_log(quorum)
     if damaged is not None and stale == (ObservationSource.LOG,):
@@ -95,7 +95,7 @@ def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
         return
     if quorum.derived(leaderless) is not None:
         # A configuration error remains when a leader is elected; the missing leader explains every other failure.
-        if any(each.reason in _CONFIGURATION_ERRORS for each in failures):
+        if any(failure.reason in _CONFIGURATION_ERRORS for failure in failures):
             why = "no controller leads, and some requests are rejected or not supported"
             yield UnknownResult(subject=QUORUM_SUBJECT, why=why)
         return
@@ -112,13 +112,13 @@ def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
         evidence={
             "vantage": quorum.vantage.value,
             **({"unreachable_leader": unreachable.id, "reported_by": [*unreachable.followers]} if unreachable else {}),
-            **{_EVIDENCE_KEYS[one]: _time(at) if one in stale else _CURRENT for one, at in answers.items()},
+            **{_EVIDENCE_KEYS[source]: _time(at) if source in stale else _CURRENT for source, at in answers.items()},
             "last_committed_offset": quorum.last_offset,
             **(outdated.evidence if outdated else {}),
             **({"rejecting": [*rejecting]} if rejecting else {}),
-            "failing": [_failure(each) for each in _oldest(failures)],
+            "failing": [_failure(failure) for failure in _oldest(failures)],
         },
-        facts=Facts(unobserved=tuple(sorted({each.reason for each in failures})) if nothing else None),
+        facts=Facts(unobserved=tuple(sorted({failure.reason for failure in failures})) if nothing else None),
         remedy=tuple(_remedy(quorum, failures, outdated, rejected=bool(rejecting))),
     )
 
@@ -128,23 +128,23 @@ def _tried_since_gap(quorum: Quorum, source: ObservationSource, answered_at_ms: 
 
     A gatherer that only restarts, again and again, tries nothing.
     """
-    restarts = [each for each in quorum.failures if each.reason is Reason.INTERRUPTED]
-    if any(each.first_at_ms < each.last_at_ms for each in restarts) or quorum.watched_since_ms == 0:
+    restarts = [failure for failure in quorum.failures if failure.reason is Reason.INTERRUPTED]
+    if any(restart.first_at_ms < restart.last_at_ms for restart in restarts) or quorum.watched_since_ms == 0:
         return True
-    failed = (each for each in quorum.failures if each.last_at_ms >= quorum.watched_since_ms)
+    failed = (failure for failure in quorum.failures if failure.last_at_ms >= quorum.watched_since_ms)
     answered = answered_at_ms is not None and answered_at_ms >= quorum.watched_since_ms
-    return answered or any(each.source is source and each.reason is not Reason.INTERRUPTED for each in failed)
+    return answered or any(failure.source is source and failure.reason is not Reason.INTERRUPTED for failure in failed)
 
 
 def _rejection(quorum: Quorum, failures: Sequence[FailedObservation]) -> str:
-    return _DISTRUSTED if is_untrusted(quorum, [each.endpoint for each in failures]) else _REJECTED
+    return _DISTRUSTED if is_untrusted(quorum, [failure.endpoint for failure in failures]) else _REJECTED
 
 
 def _remedy(
     quorum: Quorum, failures: Sequence[FailedObservation], outdated: OutdatedSettings | None, *, rejected: bool
 ) -> Iterable[str]:
     advice = tuple(access_steps(quorum, failures, outdated))
-    own_file = rejected and is_untrusted(quorum, [each.endpoint for each in failures])
+    own_file = rejected and is_untrusted(quorum, [failure.endpoint for failure in failures])
     if own_file:
         yield from advice
     if rejected:
@@ -154,7 +154,7 @@ def _remedy(
             "# If there is none, the controllers reject each other as well: give all of them, one after the other, "
             "credentials and certificates that the others accept"
         )
-        if any(each.reason is Reason.NOT_AUTHENTICATED for each in failures):
+        if any(failure.reason is Reason.NOT_AUTHENTICATED for failure in failures):
             yield SCRAM_NEEDS_A_LEADER
     if not own_file:
         yield from advice
@@ -171,7 +171,7 @@ def _summary(
 ) -> str:
     sources = and_join(f"{_NAMES[source]} (last answer: {_time(answers[source])})" for source in stale)
     reasons = and_join(
-        [_reason_with_endpoints(reason, failures) for reason in sorted({each.reason for each in failures})], 4
+        [_reason_with_endpoints(reason, failures) for reason in sorted({failure.reason for failure in failures})], 4
     )
     if len(stale) == len(answers):
         problem, consequence = "The state of the quorum is unknown", ""
@@ -193,10 +193,10 @@ def _leader_sentence(leader: UnreachableLeader | None) -> str:
 
 def _reason_with_endpoints(reason: Reason, failures: Sequence[FailedObservation]) -> str:
     """Returns a reason with its endpoints, and with the failures' detail if all of them have the same."""
-    matching = [each for each in failures if each.reason is reason]
-    details = {each.detail for each in matching}
+    matching = [failure for failure in failures if failure.reason is reason]
+    details = {failure.detail for failure in matching}
     why = f" ({details.pop()[:_DETAIL]})" if len(details) == 1 and details != {""} else ""
-    return f"{reason.value}{why} at {and_join(sorted({each.endpoint or 'no address' for each in matching}), 4)}"
+    return f"{reason.value}{why} at {and_join(sorted({failure.endpoint or 'no address' for failure in matching}), 4)}"
 
 
 def _time(at: Millis | None) -> str:

@@ -39,7 +39,14 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the cluster while no broker is registered."""
     if quorum.brokers:
         return
-    left = next((one for one in reversed(quorum.history.unregistrations) if one.kind is NodeKind.BROKER), None)
+    left = next(
+        (
+            unregistration
+            for unregistration in reversed(quorum.history.unregistrations)
+            if unregistration.kind is NodeKind.BROKER
+        ),
+        None,
+    )
     age_ms = _age_ms(quorum)
     if left is not None or age_ms >= thresholds.ms(NEW_FOR.name):
         yield _finding(quorum, left, age_ms)
@@ -48,14 +55,16 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 def _age_ms(quorum: Quorum) -> Millis:
     """Returns how long the quorum has existed at least, by the timestamps in the log."""
     newest = quorum.newest_timestamp_ms
-    known = [one.features_since_timestamp_ms for one in quorum.controllers.values()]
+    known = [controller.features_since_timestamp_ms for controller in quorum.controllers.values()]
     known += [quorum.committed.timestamp_ms] if quorum.committed else []
-    since = [each for each in known if each is not None]
+    since = [millis for millis in known if millis is not None]
     return Millis(max(0, newest - min(since)) if since and newest is not None else 0)
 
 
 def _finding(quorum: Quorum, left: Unregistration | None, age_ms: Millis) -> Finding:
-    gone = [one.id for one in quorum.history.unregistrations if one.kind is NodeKind.BROKER]
+    gone = [
+        unregistration.id for unregistration in quorum.history.unregistrations if unregistration.kind is NodeKind.BROKER
+    ]
     return Finding(
         subject=Subject("brokers"),
         severity=Severity.CRITICAL if left else Severity.WARNING,
@@ -85,7 +94,7 @@ def _finding(quorum: Quorum, left: Unregistration | None, age_ms: Millis) -> Fin
 
 
 def _resolved(quorum: Quorum, _subject: Subject) -> str:
-    alive = sum(each.alive for each in quorum.brokers.values())
+    alive = sum(broker.alive for broker in quorum.brokers.values())
     return f"Brokers alive: {alive} of {len(quorum.brokers)} registered."
 
 

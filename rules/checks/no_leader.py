@@ -120,7 +120,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         summary=_summary(quorum, state, voters),
         evidence=_evidence(quorum, state, voters),
         remedy=_remedy(quorum, state, voters),
-        starts=tuple(each.id for each in voters if not each.reachable or _does_not_answer(each)),
+        starts=tuple(voter.id for voter in voters if not voter.reachable or _does_not_answer(voter)),
     )
 
 
@@ -140,14 +140,14 @@ def _unknown_leader(quorum: Quorum) -> Iterable[UnknownResult]:
 def _summary(quorum: Quorum, state: Leaderless, voters: tuple[NodeFacts, ...]) -> str:
     at = last_leader_answer_ms(quorum)
     since = "" if at is None else f" since {utc_text(at)}"
-    first_ms = min((one.first_at_ms for one in state.failures), default=quorum.watched_since_ms)
+    first_ms = min((failure.first_at_ms for failure in state.failures), default=quorum.watched_since_ms)
     if at is not None and at < quorum.watched_since_ms <= first_ms:
         # Nobody knows how long the quorum still had a leader while the monitor did not observe it.
         since = f" at least since {utc_text(quorum.watched_since_ms)}"
     leader = last_leader(quorum)
     last = "" if leader is None else f" The last leader was controller {leader}."
     if state.rejecting:
-        reasons = and_join(sorted({one.reason for one in state.failures}))
+        reasons = and_join(sorted({failure.reason for failure in state.failures}))
         return (
             f"No leader is known{since}: the controllers at {and_join(state.rejecting, 4)} were down, run again, and "
             f"reject the monitor ({reasons}). If they reject each other as well, none of them is elected.{last}"
@@ -190,8 +190,8 @@ def _voters(quorum: Quorum, state: Leaderless, voters: tuple[NodeFacts, ...]) ->
         return f"Reported by {and_join(state.answered, 3)}."
     processes = {voter.id: voter.process for voter in voters}
     missing = [node for node, process in processes.items() if process in _MISSING]
-    lost = [one.id for one in voters if EndpointFault.NAME_NOT_FOUND in one.faults]
-    refused = [one for one in voters if not one.can_lead]
+    lost = [voter.id for voter in voters if EndpointFault.NAME_NOT_FOUND in voter.faults]
+    refused = [voter for voter in voters if not voter.can_lead]
     replaced = replaced_disks(quorum)
     sentences = [
         *_without_vote(quorum, len(voters)),
@@ -202,11 +202,15 @@ def _voters(quorum: Quorum, state: Leaderless, voters: tuple[NodeFacts, ...]) ->
         ),
         *_refusing_elsewhere(voters),
         *([_lost_names(lost)] if lost else []),
-        *(f"The certificate of controller {one.id} {certificate_text(one.probe)}." for one in refused if one.probe),
         *(
-            f"Voter {one.id}'s {endpoint_kind(quorum)} endpoint {one.endpoint} {faults_text(one)}."
-            for one in voters
-            if EndpointFault.OTHER_RESPONDER in one.faults and one.id not in missing
+            f"The certificate of controller {controller.id} {certificate_text(controller.probe)}."
+            for controller in refused
+            if controller.probe
+        ),
+        *(
+            f"Voter {voter.id}'s {endpoint_kind(quorum)} endpoint {voter.endpoint} {faults_text(voter)}."
+            for voter in voters
+            if EndpointFault.OTHER_RESPONDER in voter.faults and voter.id not in missing
         ),
     ]
     running, needed = _reached(quorum, voters), majority(len(voters))
@@ -222,9 +226,9 @@ def _voters(quorum: Quorum, state: Leaderless, voters: tuple[NodeFacts, ...]) ->
 
 def _refusing_elsewhere(voters: tuple[NodeFacts, ...]) -> Iterable[str]:
     """Yields which voters are down by what is at other addresses of theirs: the recorded ones are out of sight."""
-    addresses = {one.id: one.refuses_elsewhere for one in voters}
+    addresses = {voter.id: voter.refuses_elsewhere for voter in voters}
     if nodes := [node for node, refusing in addresses.items() if refusing]:
-        where = and_join([one for node in nodes for one in addresses[node]], 4)
+        where = and_join([address for node in nodes for address in addresses[node]], 4)
         refuse, they = ("refuses", "it") if len(nodes) == 1 else ("refuse", "they")
         controllers = numbered("controller", nodes).capitalize()
         yield f"{controllers} {refuse} connections at {where}, where {they} answered before."
@@ -237,18 +241,18 @@ def _lost_names(nodes: list[NodeId]) -> str:
 
 def _reached(quorum: Quorum, voters: tuple[NodeFacts, ...]) -> int:
     """Returns how many voters run with their recorded disk, and can be reached where the others dial them."""
-    return _running(quorum, tuple(one for one in voters if EndpointFault.REGISTRATION_DIFFERS not in one.faults))
+    return _running(quorum, tuple(voter for voter in voters if EndpointFault.REGISTRATION_DIFFERS not in voter.faults))
 
 
 def _running(quorum: Quorum, voters: tuple[NodeFacts, ...]) -> int:
     """Returns how many voters run with their recorded disk, as far as is known, and may win an election."""
     replaced = replaced_disks(quorum)
     return sum(
-        _NOT_COUNTED.isdisjoint(one.faults)
-        and one.id not in replaced
-        and one.process not in _MISSING
-        and not one.refuses_elsewhere
-        for one in voters
+        _NOT_COUNTED.isdisjoint(voter.faults)
+        and voter.id not in replaced
+        and voter.process not in _MISSING
+        and not voter.refuses_elsewhere
+        for voter in voters
     )
 
 
@@ -265,8 +269,8 @@ def _without_vote(quorum: Quorum, voters: int) -> Iterable[str]:
 
 
 def _all_accept(voters: tuple[NodeFacts, ...]) -> bool:
-    probes = [one.probe for one in voters if one.reachable]
-    accepted = [one for one in probes if one is not None and one.connection is Connection.ACCEPTED]
+    probes = [voter.probe for voter in voters if voter.reachable]
+    accepted = [probe for probe in probes if probe is not None and probe.connection is Connection.ACCEPTED]
     return len(accepted) == len(voters)
 
 
@@ -285,7 +289,9 @@ def _evidence(quorum: Quorum, state: Leaderless, voters: tuple[NodeFacts, ...]) 
     return {
         "no_leader_reported_by": list(state.answered),
         "polls_refused_by": list(state.refused),
-        "connections_refused_by": [*sorted({*state.refused, *(str(one.endpoint) for one in _down(quorum, voters))})],
+        "connections_refused_by": [
+            *sorted({*state.refused, *(str(controller.endpoint) for controller in _down(quorum, voters))})
+        ],
         **({"started_and_rejecting": [*state.rejecting]} if state.rejecting else {}),
         "last_leader": last_leader(quorum),
         "last_leader_epoch": quorum.leader_epoch,
@@ -301,7 +307,7 @@ def _evidence(quorum: Quorum, state: Leaderless, voters: tuple[NodeFacts, ...]) 
 
 def _down(quorum: Quorum, voters: tuple[NodeFacts, ...]) -> list[NodeFacts]:
     """Returns the voters at whose recorded endpoint the newest probe was refused: those that the summary calls down."""
-    return [one for one in voters if one.process is Process.DOWN]
+    return [voter for voter in voters if voter.process is Process.DOWN]
 
 
 def _voter(quorum: Quorum, voter: NodeFacts) -> dict[str, Plain]:
@@ -392,7 +398,7 @@ def _answering(quorum: Quorum, state: Leaderless) -> int:
     if not state.refused:
         return len(state.answered)
     recorded = controller_endpoints(quorum)
-    return sum(any(str(each) in state.answered for each in endpoints) for endpoints in recorded.values())
+    return sum(any(str(endpoint) in state.answered for endpoint in endpoints) for endpoints in recorded.values())
 
 
 def _majority_steps(quorum: Quorum, voters: tuple[NodeFacts, ...]) -> Iterable[str]:

@@ -57,7 +57,10 @@ def _is_registered(quorum: Quorum, poll: Poll, node: NodeId) -> bool:
 
 
 def _finding(quorum: Quorum, poll: Poll, node: NodeId, keys: list[ReplicaKey]) -> Finding:
-    left = next((one for one in reversed(quorum.history.unregistrations) if one.id == node), None)
+    left = next(
+        (unregistration for unregistration in reversed(quorum.history.unregistrations) if unregistration.id == node),
+        None,
+    )
     return Finding(
         subject=Subject("node", node),
         severity=Severity.WARNING,

@@ -148,7 +148,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         known = _starts(quorum)
         planned = {kind: planned_starts(quorum, kind) for kind in NodeKind}
         for (kind, node), starts in known.items():
-            unplanned = [one for one in starts if (node, one.timestamp_ms) not in planned[kind]]
+            unplanned = [start for start in starts if (node, start.timestamp_ms) not in planned[kind]]
             if loop := _newest_loop(unplanned, _others(quorum, known, kind, node), newest, thresholds):
                 loops[kind, node] = loop
             elif kind is NodeKind.CONTROLLER and len(unplanned) < len(starts):
@@ -230,8 +230,8 @@ def _others(quorum: Quorum, known: _Known, kind: NodeKind, node: NodeId) -> Sequ
 
     None for one that did not start again.
     """
-    brokers = {(NodeKind.BROKER, each) for each in quorum.brokers if each not in quorum.controllers}
-    controllers = {(NodeKind.CONTROLLER, each) for each in quorum.controllers}
+    brokers = {(NodeKind.BROKER, broker) for broker in quorum.brokers if broker not in quorum.controllers}
+    controllers = {(NodeKind.CONTROLLER, controller) for controller in quorum.controllers}
     alike, unlike = (controllers, brokers) if kind is NodeKind.CONTROLLER else (brokers, controllers)
     return [known.get(each, ()) for each in alike - {(kind, node)} or unlike]
 
@@ -261,14 +261,14 @@ def _within(starts: Sequence[_Start], newest: Millis, window: Millis, enough: in
     for end in range(len(starts), enough - 1, -1):
         first, last = starts[end - enough], starts[end - 1]
         if last.timestamp_ms - first.timestamp_ms <= window and newest - last.timestamp_ms <= window:
-            return [one for one in starts[:end] if last.timestamp_ms - one.timestamp_ms <= window]
+            return [start for start in starts[:end] if last.timestamp_ms - start.timestamp_ms <= window]
     return []
 
 
 def _failed_starts(starts: Sequence[_Start], thresholds: Thresholds) -> Sequence[_Start]:
     """Returns a broker's starts within one fencing, if they are too many: it ends at each start."""
     fencing, enough = starts[-1].fencing if starts else None, _enough(thresholds)
-    failed = [] if fencing is None else [one for one in starts if one.fencing == fencing]
+    failed = [] if fencing is None else [start for start in starts if start.fencing == fencing]
     return failed if len(failed) >= enough else []
 
 
@@ -280,7 +280,7 @@ def _slow_loop(
     `others`: the starts of each other node of the kind.
     """
     enough = max(2, round(thresholds[SLOW_STARTS.name]))
-    unplanned = [one for one in starts if not one.planned]
+    unplanned = [start for start in starts if not start.planned]
     pauses, window = _pauses(unplanned), thresholds.ms(WINDOW.name)
     first = len(pauses)
     while first > 0 and (first == len(pauses) or _alike(pauses[first - 1], pauses[first], window)):
@@ -289,14 +289,14 @@ def _slow_loop(
     if len(chain) < enough:
         return []
     begin, end = chain[0].timestamp_ms, chain[-1].timestamp_ms
-    counts = sorted(sum(begin <= one.timestamp_ms <= end for one in of_other) for of_other in others)
+    counts = sorted(sum(begin <= start.timestamp_ms <= end for start in of_other) for of_other in others)
     usual = counts[(len(counts) - 1) // 2] if counts else 0
     planned = min(usual, _PLANNED_IN_AN_HOUR * ((end - begin) // _HOUR_MS + 1), _PLANNED_IN_A_DAY)
     return chain if len(chain) - planned >= enough else []
 
 
 def _pauses(starts: Sequence[_Start]) -> Sequence[int]:
-    return [max(0, later.timestamp_ms - one.timestamp_ms) for one, later in pairwise(starts)]
+    return [max(0, later.timestamp_ms - start.timestamp_ms) for start, later in pairwise(starts)]
 
 
 def _alike(one: int, other: int, window: Millis) -> bool:
@@ -327,7 +327,7 @@ def _finding(
             "node": name,
             "starts": len(starts),
             "first_start": utc_text(starts[0].timestamp_ms),
-            "newest_starts": [_evidence(one) for one in starts[-16:]],
+            "newest_starts": [_evidence(start) for start in starts[-16:]],
             **({} if broker is None else {"fenced_now": broker.fenced, "served_between_the_starts": served}),
             "leader": quorum.leader_id,
         },
@@ -361,7 +361,7 @@ def _probed(quorum: Quorum, node: NodeId, first: _Start) -> str:
 
 
 def _lost_lead(quorum: Quorum, kind: NodeKind, node: NodeId, starts: Sequence[_Start]) -> str:
-    times = (one.timestamp_ms for one in starts)
+    times = (start.timestamp_ms for start in starts)
     return lost_lead_text(quorum, node, times) if kind is NodeKind.CONTROLLER else ""
 
 

@@ -151,7 +151,9 @@ def _finding(
         evidence={
             "observer": str(row.key),
             "readiness": state.value,
-            "samples_evaluated": min(window, sum(one.lag is not None or one.lag_ms is not None for one in samples)),
+            "samples_evaluated": min(
+                window, sum(sample.lag is not None or sample.lag_ms is not None for sample in samples)
+            ),
             "records_behind": newest.lag if newest else None,
             "lag": ms_text(newest.lag_ms) if newest and newest.lag_ms is not None else None,
             "registered_at_offset": quorum.controllers[row.key.id].at.offset,

@@ -81,7 +81,7 @@ def _newest_histories(quorum: Quorum) -> Mapping[NodeId, ReplicaHistory]:
 
 
 def _first_polled_ms(quorum: Quorum) -> Millis | None:
-    return min((one.first_seen_at_ms for one in quorum.histories.values()), default=None)
+    return min((history.first_seen_at_ms for history in quorum.histories.values()), default=None)
 
 
 def _fetches_no_more(quorum: Quorum, poll: Poll, last: ReplicaHistory | None, limit: Millis) -> bool:
@@ -90,7 +90,9 @@ def _fetches_no_more(quorum: Quorum, poll: Poll, last: ReplicaHistory | None, li
     An election does not begin the time again: otherwise a quorum with many elections would never show it.
     """
     newest = quorum.newest_timestamp_ms or START
-    elected = (one.timestamp_ms for one in quorum.history.elections if one.leader_epoch == poll.leader_epoch)
+    elected = (
+        election.timestamp_ms for election in quorum.history.elections if election.leader_epoch == poll.leader_epoch
+    )
     if newest - max(elected, default=START) > limit:
         return True
     if last is None:

@@ -103,10 +103,10 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 def _reassignments(quorum: Quorum, newest: Millis, thresholds: Thresholds) -> Iterable[Finding]:
     late: list[Reassignment] = []
-    for one in quorum.reassignments:
-        limit = BLOCKED_FOR if _down(quorum, one) else REASSIGNED_FOR
-        if newest - one.since_timestamp_ms >= thresholds.ms(limit.name):
-            late.append(one)
+    for reassignment in quorum.reassignments:
+        limit = BLOCKED_FOR if _down(quorum, reassignment) else REASSIGNED_FOR
+        if newest - reassignment.since_timestamp_ms >= thresholds.ms(limit.name):
+            late.append(reassignment)
     if late:
         yield _reassignment(quorum, late, newest)
 
@@ -117,10 +117,10 @@ def _down(quorum: Quorum, one: Reassignment) -> list[NodeId]:
 
 
 def _reassignment(quorum: Quorum, late: list[Reassignment], newest: Millis) -> Finding:
-    down = sorted({node for one in late for node in _down(quorum, one)})
+    down = sorted({node for reassignment in late for node in _down(quorum, reassignment)})
     controllers = [node for node in down if node in quorum.derived(controllers_only)]
     stopped = [node for node in down if node not in controllers]
-    oldest, adding = late[0], sorted({node for one in late for node in one.adding})
+    oldest, adding = late[0], sorted({node for reassignment in late for node in reassignment.adding})
     waits = (
         f" {'Broker' if len(down) == 1 else 'Brokers'} {and_join(down, _MOST_NAMED)}, which should copy "
         f"{'it' if len(late) == 1 else 'them'}, {'is' if len(down) == 1 else 'are'} {_why_not(stopped, controllers)}."
@@ -141,7 +141,9 @@ def _reassignment(quorum: Quorum, late: list[Reassignment], newest: Millis) -> F
             "oldest_since": utc_text(oldest.since_timestamp_ms),
             "brokers_with_new_replicas": [*adding],
             "brokers_down": [*down],
-            "examples": first_values([f"{one.topic or one.topic_id}-{one.partition}" for one in late]),
+            "examples": first_values(
+                [f"{reassignment.topic or reassignment.topic_id}-{reassignment.partition}" for reassignment in late]
+            ),
         },
         remedy=(
             *((f"# Start {numbered('broker', stopped, _MOST_NAMED)}, or cancel the reassignment",) if stopped else ()),
@@ -208,7 +210,9 @@ def _shutdown(quorum: Quorum, broker: BrokerRegistration, since: Millis, newest:
 def _behind(quorum: Quorum) -> list[NodeId]:
     """Returns the brokers that are alive, stay, and do not keep up with the metadata log by the newest poll."""
     poll = needed(quorum.poll)
-    stay = [one.id for _, one in sorted(quorum.brokers.items()) if one.alive and not one.in_controlled_shutdown]
+    stay = [
+        broker.id for _, broker in sorted(quorum.brokers.items()) if broker.alive and not broker.in_controlled_shutdown
+    ]
     return [
         node
         for node in stay
@@ -219,8 +223,11 @@ def _behind(quorum: Quorum) -> list[NodeId]:
 
 def _in_zookeeper_mode(quorum: Quorum, migration: ZkMigration, brokers: list[BrokerRegistration]) -> Finding:
     """Returns the finding for brokers in ZooKeeper mode while, or after, the metadata is written to both."""
-    over, alive = migration.state is ZkMigrationState.POST_MIGRATION, [one.id for one in brokers if one.alive]
-    names, are = numbered("broker", [one.id for one in brokers], _MOST_NAMED), "is" if len(brokers) == 1 else "are"
+    over, alive = migration.state is ZkMigrationState.POST_MIGRATION, [broker.id for broker in brokers if broker.alive]
+    names, are = (
+        numbered("broker", [broker.id for broker in brokers], _MOST_NAMED),
+        "is" if len(brokers) == 1 else "are",
+    )
     summary = f"Do not finalize the migration from ZooKeeper: {names} {are} still in ZooKeeper mode."
     if over:
         summary = (
@@ -241,7 +248,7 @@ def _in_zookeeper_mode(quorum: Quorum, migration: ZkMigration, brokers: list[Bro
         evidence={
             "state": migration.state.value,
             "since": f"{'before ' if migration.at_least else ''}{utc_text(migration.since_timestamp_ms)}",
-            "brokers_in_zookeeper_mode": [one.id for one in brokers],
+            "brokers_in_zookeeper_mode": [broker.id for broker in brokers],
             "brokers_registered": len(quorum.brokers),
         },
         remedy=(
@@ -249,7 +256,7 @@ def _in_zookeeper_mode(quorum: Quorum, migration: ZkMigration, brokers: list[Bro
             *(() if over else (_FINALIZE,)),
             describe_features(quorum),
         ),
-        starts=tuple(one.id for one in brokers),
+        starts=tuple(broker.id for broker in brokers),
     )
 
 
@@ -260,7 +267,7 @@ _FINALIZE = (
 
 
 def _restart_in_kraft_mode(brokers: list[BrokerRegistration]) -> str:
-    names = numbered("broker", [one.id for one in brokers], _MOST_NAMED)
+    names = numbered("broker", [broker.id for broker in brokers], _MOST_NAMED)
     return (
         f"# Restart {names} in KRaft mode{', one after the other' if len(brokers) > 1 else ''}: process.roles=broker, "
         "node.id as the former broker.id, the controllers' addresses, and no zookeeper.connect"
@@ -270,7 +277,7 @@ def _restart_in_kraft_mode(brokers: list[BrokerRegistration]) -> str:
 def _migration(
     quorum: Quorum, migration: ZkMigration, in_zookeeper_mode: list[BrokerRegistration], newest: Millis
 ) -> Finding:
-    names = numbered("broker", [one.id for one in in_zookeeper_mode], _MOST_NAMED)
+    names = numbered("broker", [broker.id for broker in in_zookeeper_mode], _MOST_NAMED)
     are = "is" if len(in_zookeeper_mode) == 1 else "are"
     age_ms = Millis(newest - migration.since_timestamp_ms)
     least = " at least" if migration.at_least else ""
@@ -296,7 +303,7 @@ def _migration(
             "state": migration.state.value,
             "lasts": ms_text(age_ms),
             "brokers_registered": len(quorum.brokers),
-            "brokers_in_zookeeper_mode": [one.id for one in in_zookeeper_mode],
+            "brokers_in_zookeeper_mode": [broker.id for broker in in_zookeeper_mode],
             "metadata_version": quorum.metadata_version,
         },
         remedy=(

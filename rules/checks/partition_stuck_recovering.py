@@ -102,7 +102,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         quorum.recovering, key=lambda each: (topic_text(each.topic, each.topic_id), each.topic_id, each.partition)
     )
     for _, of_topic in groupby(ordered, key=lambda each: each.topic_id):
-        yield _finding(quorum, [_case(quorum, newest, each, thresholds) for each in of_topic])
+        yield _finding(quorum, [_case(quorum, newest, recovery, thresholds) for recovery in of_topic])
 
 
 def _case(quorum: Quorum, newest: Millis, recovery: Recovery, thresholds: Thresholds) -> _Case:
@@ -264,7 +264,9 @@ def _may_be_lost(cases: list[_Case]) -> str:
 
 def _remedy(quorum: Quorum, name: str, cases: list[_Case]) -> tuple[str, ...]:
     led = [case for case in cases if case.recovery.leader is not None and not case.recovery.emptied]
-    emptied = [one for one in (case.recovery for case in cases) if one.leader is not None and one.emptied]
+    emptied = [
+        recovery for recovery in (case.recovery for case in cases) if recovery.leader is not None and recovery.emptied
+    ]
     leaders = sorted({case.recovery.leader for case in led if case.recovery.leader is not None})
     steps = []
     if cases[0].recovery.topic is not None:
@@ -275,7 +277,7 @@ def _remedy(quorum: Quorum, name: str, cases: list[_Case]) -> tuple[str, ...]:
     if kept:
         steps.append(f"# Keep {numbered('broker', kept)} running: {_hold_only_copies(kept)}")
     if emptied:
-        brokers = sorted({one.leader for one in emptied if one.leader is not None})
+        brokers = sorted({recovery.leader for recovery in emptied if recovery.leader is not None})
         they_lead = f"{numbered('broker', brokers)} {'leads' if len(brokers) == 1 else 'lead'}"
         steps.append(
             f"# Start no other replica while {they_lead}: the records were lost with a log directory, and a follower "
@@ -307,17 +309,17 @@ def _started(cases: list[_Case]) -> tuple[NodeId, ...]:
 
 
 def _leader_first(leaderless: list[Recovery]) -> Iterable[str]:
-    emptied = [each for each in leaderless if each.emptied]
-    held = [each for each in leaderless if each.isr and not each.emptied]
-    unknown = [each for each in leaderless if not each.isr and not each.emptied]
+    emptied = [recovery for recovery in leaderless if recovery.emptied]
+    held = [recovery for recovery in leaderless if recovery.isr and not recovery.emptied]
+    unknown = [recovery for recovery in leaderless if not recovery.isr and not recovery.emptied]
     if emptied:
-        holders = sorted({node for each in emptied for node in each.isr})
+        holders = sorted({node for recovery in emptied for node in recovery.isr})
         yield (
             f"# {_serve_no_client(emptied)}: elect another replica first, {numbered('broker', holders)} lost the "
             "records with a log directory"
         )
     if held:
-        holders = sorted({node for each in held for node in each.isr})
+        holders = sorted({node for recovery in held for node in recovery.isr})
         start = f"start {numbered('broker', holders)} first, {_hold_only_copies(holders)}"
         yield f"# {_serve_no_client(held)}: {start}"
     if unknown:
@@ -329,7 +331,7 @@ def _hold_only_copies(brokers: Sequence[NodeId]) -> str:
 
 
 def _serve_no_client(leaderless: list[Recovery]) -> str:
-    partitions = and_join(each.partition for each in leaderless)
+    partitions = and_join(recovery.partition for recovery in leaderless)
     if len(leaderless) == 1:
         return f"Partition {partitions} has no leader and serves no client"
     return f"Partitions {partitions} have no leader and serve no client"

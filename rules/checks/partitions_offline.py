@@ -78,9 +78,9 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             yield UnknownResult(why="no timestamp of the metadata log has been read")
         return
     of_broker: dict[NodeId | None, list[tuple[Cause, ReplicaKey | None, PartitionSum]]] = {}
-    for one in quorum.offline:
-        cause, holder = awaited(quorum, one)
-        of_broker.setdefault(None if holder is None else holder.id, []).append((cause, holder, one))
+    for partition in quorum.offline:
+        cause, holder = awaited(quorum, partition)
+        of_broker.setdefault(None if holder is None else holder.id, []).append((cause, holder, partition))
     for led in _led(quorum, newest):
         of_broker.setdefault(led[1].id, []).append(led)
     for broker, sums in sorted(of_broker.items(), key=lambda item: -1 if item[0] is None else item[0]):
@@ -89,7 +89,11 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 def _led(quorum: Quorum, newest: Millis) -> Iterator[tuple[Cause, ReplicaKey, PartitionSum]]:
     """Yields the partitions of which a broker is recorded as the leader that is fenced or not registered."""
-    gone = {one.id: one.timestamp_ms for one in quorum.history.unregistrations if one.kind is NodeKind.BROKER}
+    gone = {
+        unregistration.id: unregistration.timestamp_ms
+        for unregistration in quorum.history.unregistrations
+        if unregistration.kind is NodeKind.BROKER
+    }
     since = {**quorum.derived(fenced_ms), **gone}
     for node, of_broker in quorum.brokers_down.items():
         if of_broker.leads and (node not in quorum.brokers or quorum.brokers[node].fenced):
@@ -114,9 +118,9 @@ def _finding(
     newest: Millis,
     thresholds: Thresholds,
 ) -> Finding:
-    count = sum(one.partitions for _, _, one in sums)
-    first = min((one for _, _, one in sums), key=lambda one: one.since_timestamp_ms)
-    examples = [each for _, _, one in sums for each in one.examples]
+    count = sum(partition.partitions for _, _, partition in sums)
+    first = min((partition for _, _, partition in sums), key=lambda one: one.since_timestamp_ms)
+    examples = [example for _, _, partition in sums for example in partition.examples]
     directories = sorted(
         {holder.directory_id for _, holder, _ in sums if holder is not None and holder.directory_id is not None}
     )
@@ -132,7 +136,7 @@ def _finding(
         evidence={
             "partitions_offline": count,
             "since": since,
-            "partitions": [named(each) for each in examples[:_MAX_LISTED]],
+            "partitions": [named(example) for example in examples[:_MAX_LISTED]],
             "partitions_not_listed": max(0, count - len(examples[:_MAX_LISTED])),
             "broker": broker,
             **({"failed_nodes": [*failed]} if failed else {}),
@@ -193,7 +197,7 @@ def _remedy(quorum: Quorum, cause: Cause, broker: NodeId | None) -> Iterator[str
 
 
 def _resolved(quorum: Quorum, subject: Subject) -> str:
-    count = sum(one.partitions for one in quorum.offline)
+    count = sum(partition.partitions for partition in quorum.offline)
     if subject == NO_REPLICA:
         now = "No partition lacks an eligible replica"
     else:

@@ -52,13 +52,13 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             yield UnknownResult(why="no timestamp of the metadata log has been read")
         return
     of_broker: dict[NodeId, list[tuple[Cause, PartitionSum]]] = {}
-    for one in quorum.under_min_isr:
-        if not one.holders:
+    for partition in quorum.under_min_isr:
+        if not partition.holders:
             # Replay counts no more than 10,000 sets of replicas; or a record names a replica twice.
-            yield UnknownResult(why=f"which replicas {plural(one.partitions, 'partition')} lack is not known")
+            yield UnknownResult(why=f"which replicas {plural(partition.partitions, 'partition')} lack is not known")
             continue
-        cause, replica = not_in_sync(quorum, one)
-        of_broker.setdefault(replica.id, []).append((cause, one))
+        cause, replica = not_in_sync(quorum, partition)
+        of_broker.setdefault(replica.id, []).append((cause, partition))
     for node, sums in sorted(of_broker.items()):
         yield _finding(quorum, node, sums, newest, thresholds)
 
@@ -67,9 +67,9 @@ def _finding(
     quorum: Quorum, node: NodeId, sums: list[tuple[Cause, PartitionSum]], newest: Millis, thresholds: Thresholds
 ) -> Finding:
     cause = min((cause for cause, _ in sums), key=lambda each: each.value)
-    count, left = sum(one.partitions for _, one in sums), node in quorum.derived(left_in_order)
-    first = min((one for _, one in sums), key=lambda one: one.since_timestamp_ms)
-    examples = [each for _, one in sums for each in one.examples]
+    count, left = sum(partition.partitions for _, partition in sums), node in quorum.derived(left_in_order)
+    first = min((partition for _, partition in sums), key=lambda one: one.since_timestamp_ms)
+    examples = [example for _, partition in sums for example in partition.examples]
     since = f"{'before ' if first.at_least else ''}{utc_text(first.since_timestamp_ms)}"
     failed = (node,) if cause is Cause.FENCED else ()
     have = "has" if count == 1 else "have"
@@ -82,7 +82,7 @@ def _finding(
         evidence={
             "partitions_under_min_isr": count,
             "since": since,
-            "partitions": [named(each) for each in examples[:_MAX_LISTED]],
+            "partitions": [named(example) for example in examples[:_MAX_LISTED]],
             "partitions_not_listed": max(0, count - len(examples[:_MAX_LISTED])),
             "broker": node,
             **({"failed_nodes": [*failed]} if failed else {}),
@@ -125,7 +125,7 @@ def _remedy(quorum: Quorum, cause: Cause, node: NodeId) -> Iterator[str]:
 
 
 def _resolved(quorum: Quorum, subject: Subject) -> str:
-    count = sum(one.partitions for one in quorum.under_min_isr)
+    count = sum(partition.partitions for partition in quorum.under_min_isr)
     return (
         f"No partition lacks a replica of broker {subject.node} for min.insync.replicas. Partitions below it: {count}."
     )

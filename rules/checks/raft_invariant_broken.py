@@ -50,14 +50,16 @@ _TITLES = {
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each broken invariant, unless a loss of committed metadata explains it."""
-    losses = [each for each in quorum.failures if each.reason is Reason.METADATA_LOST]
+    losses = [failure for failure in quorum.failures if failure.reason is Reason.METADATA_LOST]
     window = thresholds.ms(EXPLAINED.name)
     for invariant in Invariant:
-        broken = [each for each in quorum.invariant_violations if each.invariant is invariant]
+        broken = [violation for violation in quorum.invariant_violations if violation.invariant is invariant]
         unexplained = [
-            each
-            for each in broken
-            if not any(loss.first_at_ms - window <= each.observed_at_ms <= loss.last_at_ms + window for loss in losses)
+            violation
+            for violation in broken
+            if not any(
+                loss.first_at_ms - window <= violation.observed_at_ms <= loss.last_at_ms + window for loss in losses
+            )
         ]
         if unexplained:
             yield _finding(quorum, invariant, unexplained)
@@ -73,7 +75,9 @@ def _finding(quorum: Quorum, invariant: Invariant, broken: list[InvariantViolati
         summary=f"{_TITLES[invariant]}, which Raft rules out: {newest.detail}. Controllers may disagree about which "
         "records are committed.",
         evidence={
-            "violations": [{"violation": each.detail, "observed": utc_text(each.observed_at_ms)} for each in broken],
+            "violations": [
+                {"violation": violation.detail, "observed": utc_text(violation.observed_at_ms)} for violation in broken
+            ],
             "epoch": newest.epoch,
             "leader_now": quorum.leader_id,
             "leader_epoch_now": quorum.leader_epoch,

@@ -53,8 +53,12 @@ def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
     now_ms = quorum.newest_timestamp_ms
     if now_ms is None:
         return
-    written = [one for one in quorum.history.rewrites if one.minutes and now_ms - one.timestamp_ms <= _RECENT_MS]
-    if churning := [one for one in written if one.cause is RewriteCause.ISR]:
+    written = [
+        rewrite
+        for rewrite in quorum.history.rewrites
+        if rewrite.minutes and now_ms - rewrite.timestamp_ms <= _RECENT_MS
+    ]
+    if churning := [rewrites for rewrites in written if rewrites.cause is RewriteCause.ISR]:
         yield _of_partitions(quorum, sorted(churning, key=lambda one: one.since_timestamp_ms), now_ms)
     for one in written:
         if one.cause is RewriteCause.PRODUCER_IDS:
@@ -65,8 +69,8 @@ def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
 
 def _of_partitions(quorum: Quorum, churning: Sequence[Rewrites], now_ms: Millis) -> Finding:
     oldest = churning[0]
-    brokers = [node for node, _ in Counter(node for one in churning for node in one.nodes).most_common()]
-    partitions = {named(one.partition): one for one in churning if one.partition is not None}
+    brokers = [node for node, _ in Counter(node for rewrites in churning for node in rewrites.nodes).most_common()]
+    partitions = {named(rewrites.partition): rewrites for rewrites in churning if rewrites.partition is not None}
     of_brokers = f"{numbered('Broker', brokers)} {'leaves and joins' if len(brokers) == 1 else 'leave and join'}"
     topic = None if oldest.partition is None else oldest.partition.topic
     return Finding(
@@ -76,8 +80,8 @@ def _of_partitions(quorum: Quorum, churning: Sequence[Rewrites], now_ms: Millis)
         f"{utc_text(oldest.since_timestamp_ms)}, six times a minute or more: {and_join(partitions)}. {of_brokers}.",
         evidence={
             "partitions": [
-                f"{name}: {one.minutes} min, {numbered('broker', one.nodes)}"
-                for name, one in [*partitions.items()][:_MOST_LISTED]
+                f"{name}: {rewrites.minutes} min, {numbered('broker', rewrites.nodes)}"
+                for name, rewrites in [*partitions.items()][:_MOST_LISTED]
             ],
             "number_of_partitions": len(churning),
             "brokers": [*brokers[:_MOST_LISTED]],

@@ -45,13 +45,13 @@ class _RecoveryViolation(NamedTuple):
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each topic with partitions whose recovery violates KIP-704."""
     violations = [
-        *(violation for each in quorum.recovering for violation in _while_recovering(each)),
+        *(violation for recovery in quorum.recovering for violation in _while_recovering(recovery)),
         *(
             _RecoveryViolation(
-                each, f"counts as recovered because broker {each.leader} was elected: no replica recovered"
+                election, f"counts as recovered because broker {election.leader} was elected: no replica recovered"
             )
-            for each in quorum.history.elected_recovered
-            if (quorum.newest_timestamp_ms or 0) - each.timestamp_ms <= thresholds.ms(KEEP_FIRING_FOR.name)
+            for election in quorum.history.elected_recovered
+            if (quorum.newest_timestamp_ms or 0) - election.timestamp_ms <= thresholds.ms(KEEP_FIRING_FOR.name)
         ),
     ]
     violations.sort(key=_topic_partition_and_offset)
@@ -80,9 +80,11 @@ def _while_recovering(recovery: Recovery) -> Iterator[_RecoveryViolation]:
 def _finding(quorum: Quorum, violations: list[_RecoveryViolation]) -> Finding:
     first = violations[0].of
     name = topic_text(first.topic, first.topic_id)
-    leaders = sorted({each.of.leader for each in violations if each.of.leader is not None})
-    partitions = len({each.of.partition for each in violations})
-    replicas = {node for each in quorum.recovering if each.topic_id == first.topic_id for node in each.replicas}
+    leaders = sorted({violation.of.leader for violation in violations if violation.of.leader is not None})
+    partitions = len({violation.of.partition for violation in violations})
+    replicas = {
+        node for recovery in quorum.recovering if recovery.topic_id == first.topic_id for node in recovery.replicas
+    }
     keep = f"broker {and_join(leaders)}" if leaders else "the brokers that hold them"
     return Finding(
         subject=Subject("topic", name),
@@ -92,7 +94,7 @@ def _finding(quorum: Quorum, violations: list[_RecoveryViolation]) -> Finding:
         evidence={
             "topic": first.topic,
             "topic_id": first.topic_id,
-            "partitions": [_evidence(each) for each in violations[:_MAX_LISTED]],
+            "partitions": [_evidence(violation) for violation in violations[:_MAX_LISTED]],
             "partitions_not_listed": max(0, len(violations) - _MAX_LISTED),
             "last_committed_offset": quorum.last_offset,
         },

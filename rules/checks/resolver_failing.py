@@ -39,7 +39,9 @@ def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
     if not failed:
         return
     unanswered = unanswered_sources(quorum)
-    named = any(each.reason is Reason.RESOLVER_FAILED and each.source in unanswered for each in quorum.failures)
+    named = any(
+        failure.reason is Reason.RESOLVER_FAILED and failure.source in unanswered for failure in quorum.failures
+    )
     if named or len(unanswered) == len(last_answers(quorum)):
         yield UnknownResult(subject=_NAMES, why="monitor-blind reports what is not observed")
         return
@@ -60,8 +62,10 @@ def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
 
 def _resolved(quorum: Quorum, _subject: Subject) -> str:
     answers = {Resolution.RESOLVED, Resolution.NAME_NOT_FOUND}
-    current = (one for one in quorum.probes.values() if quorum.is_current(one.observed_at_ms, quorum.ages.probe_ms))
-    if any(one.resolution in answers for one in current):
+    current = (
+        probe for probe in quorum.probes.values() if quorum.is_current(probe.observed_at_ms, quorum.ages.probe_ms)
+    )
+    if any(probe.resolution in answers for probe in current):
         return "The resolver of the monitor's host answers."
     return "No lookup by the resolver of the monitor's host is known to fail now."
 

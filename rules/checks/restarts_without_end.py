@@ -100,7 +100,7 @@ def _text(rounds: Rounds) -> str:
 def _lost_leads(quorum: Quorum, found: Iterable[Rounds]) -> str:
     """Returns which controllers end when they lose the lead; it begins with a space, and is empty without any."""
     controllers = [rounds for rounds in found if rounds.kind is NodeKind.CONTROLLER]
-    nodes = {one.node: rounds for rounds in controllers for each in rounds.complete for one in each}
+    nodes = {restart.node: rounds for rounds in controllers for each in rounds.complete for restart in each}
     losing = sorted(node for node, rounds in nodes.items() if lost_lead_text(quorum, node, rounds.started(node)))
     if not losing:
         return ""
@@ -116,7 +116,7 @@ def _evidence(rounds: Rounds) -> dict[str, Plain]:
             {
                 "since": utc_text(Millis(each[0].began_ms)),
                 "lasted": ms_text(Millis(each[-1].ended_ms - each[0].began_ms)),
-                "order": and_join([node for node, _ in groupby(one.node for one in each)], 8),
+                "order": and_join([node for node, _ in groupby(restart.node for restart in each)], 8),
             }
             for each in rounds.complete[-4:]
         ],

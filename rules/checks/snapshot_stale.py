@@ -88,7 +88,7 @@ def _started(quorum: Quorum, leader: NodeId | None) -> Millis:
     registration = quorum.controllers.get(leader) if leader is not None else None
     if registration is not None:
         return registration.at.timestamp_ms
-    elections = [one.timestamp_ms for one in quorum.history.elections if one.leader_id == leader]
+    elections = [election.timestamp_ms for election in quorum.history.elections if election.leader_id == leader]
     return max(elections, default=Millis(0))
 
 

@@ -131,7 +131,7 @@ def _shared_evidence(quorum: Quorum, election: ElectionForecast) -> dict[str, Pl
         "best_candidate": str(best.key) if best else None,
         "votes_for_best_candidate": [str(key) for key in best.reached] if best else [],
         "votes_it_cannot_get": {str(key): why for key, why in best.barred.items()} if best else {},
-        "endpoints": {str(each.key): f"{each.endpoint}: {probe_outcome(each)}" for each in quorum.dialled_nodes},
+        "endpoints": {str(voter.key): f"{voter.endpoint}: {probe_outcome(voter)}" for voter in quorum.dialled_nodes},
     }
 
 
@@ -153,12 +153,14 @@ def _finding(endpoints: _VoterEndpoints, voter: NodeFacts) -> Finding:
         evidence=_evidence(endpoints, voter),
         remedy=tuple(_remedy(endpoints, voter)),
         starts=tuple(
-            each.id for each in endpoints.quorum.dialled_nodes if each is voter or not voter.only_its_restart_helps
+            controller.id
+            for controller in endpoints.quorum.dialled_nodes
+            if controller is voter or not voter.only_its_restart_helps
         ),
         keep_running=frozenset(
-            each.id
-            for each in endpoints.quorum.dialled_nodes
-            if each is not voter and EndpointFault.NOT_SERVING in voter.faults
+            controller.id
+            for controller in endpoints.quorum.dialled_nodes
+            if controller is not voter and EndpointFault.NOT_SERVING in voter.faults
         ),
     )
 
@@ -175,8 +177,8 @@ def _verdict(election: ElectionForecast, voters: tuple[NodeFacts, ...], kind: st
     `kind` of endpoints: recorded or configured.
     """
     could = "a leader could still be elected" if election.electable else "no leader could be elected"
-    work = sum(_works(each) for each in voters)
-    unchecked = sum(each.reachable and not _works(each) for each in voters)
+    work = sum(_works(voter) for voter in voters)
+    unchecked = sum(voter.reachable and not _works(voter) for voter in voters)
     counted = f"{work} of {len(voters)} {kind} endpoints {'works' if work == 1 else 'work'}"
     more = f", {unchecked} could not be checked" if unchecked else ""
     sentence = f"If all controllers restarted now, {could}: {counted}{more}."
@@ -223,7 +225,9 @@ def _certificate(certificate: ServerCertificate) -> dict[str, Plain]:
 
 
 def _remedy(endpoints: _VoterEndpoints, voter: NodeFacts) -> Iterable[str]:
-    unresolved = [each for each in endpoints.quorum.dialled_nodes if EndpointFault.NAME_NOT_FOUND in each.faults]
+    unresolved = [
+        controller for controller in endpoints.quorum.dialled_nodes if EndpointFault.NAME_NOT_FOUND in controller.faults
+    ]
     if unresolved:
         yield from _restore_names(endpoints, unresolved)
     for fault in voter.faults:
@@ -314,7 +318,7 @@ def _update_record(endpoints: _VoterEndpoints, node: NodeId) -> Iterable[str]:
 
 def _resolved(quorum: Quorum, subject: Subject) -> str:
     node = subject.node
-    voter = next((each for each in quorum.dialled_nodes if each.id == node), None)
+    voter = next((controller for controller in quorum.dialled_nodes if controller.id == node), None)
     if voter is None:
         return f"Controller {node} is not a voter."
     endpoint = f"{endpoint_kind(quorum)} endpoint {voter.endpoint}"

@@ -48,16 +48,18 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     if newest is None:
         return
     worst: dict[TopicId, UncleanElections] = {}
-    for one in sorted(quorum.history.unclean, key=lambda each: (_severity(each).rank, each.last_timestamp_ms)):
+    for election in sorted(quorum.history.unclean, key=lambda each: (_severity(each).rank, each.last_timestamp_ms)):
         # Of an election during a gap in the observations people learn when the log is read again.
-        if newest - max(one.last_timestamp_ms, one.read_timestamp_ms or 0) <= thresholds.ms(KEEP_FIRING_FOR.name):
-            worst[one.topic_id] = one
-    for one in sorted(worst.values(), key=lambda each: (each.topic or "", each.topic_id)):
-        yield _finding(quorum, one)
+        if newest - max(election.last_timestamp_ms, election.read_timestamp_ms or 0) <= thresholds.ms(
+            KEEP_FIRING_FOR.name
+        ):
+            worst[election.topic_id] = election
+    for election in sorted(worst.values(), key=lambda each: (each.topic or "", each.topic_id)):
+        yield _finding(quorum, election)
 
 
 def _recovering(quorum: Quorum) -> Counter[TopicId]:
-    return Counter(each.topic_id for each in quorum.recovering)
+    return Counter(recovery.topic_id for recovery in quorum.recovering)
 
 
 def _finding(quorum: Quorum, one: UncleanElections) -> Finding:
@@ -102,10 +104,14 @@ def _loss(quorum: Quorum, one: UncleanElections) -> str:
     brokers = "No broker was" if not one.leaders else f"Broker {one.leaders[0]} was"
     if len(one.leaders) > 1:
         brokers = f"Brokers {and_join(one.leaders, 6)} were"
-    emptied = [each for each in quorum.history.emptied if each.topic_id == one.topic_id and each.broker in one.leaders]
-    copies = copy_sentence(quorum, (*one.passed_over, *(node for each in emptied for node in each.others)))
+    emptied = [
+        replicas
+        for replicas in quorum.history.emptied
+        if replicas.topic_id == one.topic_id and replicas.broker in one.leaders
+    ]
+    copies = copy_sentence(quorum, (*one.passed_over, *(node for replicas in emptied for node in replicas.others)))
     if emptied and not one.passed_over:
-        without = numbered("Broker", sorted({each.broker for each in emptied}), 6)
+        without = numbered("Broker", sorted({replicas.broker for replicas in emptied}), 6)
         return f"{without} led last, and came back without the log directory: all records may be lost.{copies}"
     return (
         f"{brokers} elected; in sync before and not elected: {passed_over}. Acknowledged records may be lost.{copies}"
@@ -133,7 +139,9 @@ def _remedy(quorum: Quorum, one: UncleanElections) -> tuple[str, ...]:
 
 
 def _resolved(quorum: Quorum, subject: Subject) -> str:
-    recovering = sum(subject.name in (each.topic, topic_text(None, each.topic_id)) for each in quorum.recovering)
+    recovering = sum(
+        subject.name in (recovery.topic, topic_text(None, recovery.topic_id)) for recovery in quorum.recovering
+    )
     now = f"{plural(recovering, 'partition')} of it still RECOVERING" if recovering else "no partition of it RECOVERING"
     return f"No further unclean election of {subject}; {now}. Records that were lost are not restored."
 

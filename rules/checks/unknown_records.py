@@ -61,11 +61,11 @@ def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about all records that no rule needs, and one for each record that a rule needs."""
     needed: dict[str, list[UnknownRecordType]] = {}
     others = []
-    for each in quorum.unknown_records:
-        if each.kafka_class is not None and each.kafka_class in FACTS:
-            needed.setdefault(each.kafka_class, []).append(each)
+    for record_type in quorum.unknown_records:
+        if record_type.kafka_class is not None and record_type.kafka_class in FACTS:
+            needed.setdefault(record_type.kafka_class, []).append(record_type)
         else:
-            others.append(each)
+            others.append(record_type)
     for record, of_record in sorted(needed.items()):
         yield _needed(record, of_record)
     if others:
@@ -73,7 +73,7 @@ def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
 
 
 def _needed(record: str, unknown: list[UnknownRecordType]) -> Finding:
-    since = min(each.first_offset for each in unknown)
+    since = min(record_type.first_offset for record_type in unknown)
     return Finding(
         subject=Subject(record),
         severity=Severity.WARNING,
@@ -91,8 +91,8 @@ def _others(unknown: list[UnknownRecordType]) -> Finding:
         subject=Subject("records"),
         severity=Severity.INFO,
         summary=f"The metadata log has records that this kraftwatch does not know: {_names(unknown)}; "
-        f"{plural(sum(each.count for each in unknown), 'record')} so far. A newer Kafka's or another product's. "
-        "No rule depends on them.",
+        f"{plural(sum(record_type.count for record_type in unknown), 'record')} so far. "
+        "A newer Kafka's or another product's. No rule depends on them.",
         evidence=_evidence(unknown),
         remedy=(
             "# If Kafka is newer than this kraftwatch, upgrade kraftwatch: it then reads the metadata log again by "
@@ -103,13 +103,13 @@ def _others(unknown: list[UnknownRecordType]) -> Finding:
 
 
 def _names(unknown: list[UnknownRecordType]) -> str:
-    return and_join(each.name for each in unknown)
+    return and_join(record_type.name for record_type in unknown)
 
 
 def _evidence(unknown: list[UnknownRecordType]) -> dict[str, Plain]:
     return {
-        "records": {each.name: each.count for each in unknown},
-        "first_offset": min(each.first_offset for each in unknown),
+        "records": {record_type.name: record_type.count for record_type in unknown},
+        "first_offset": min(record_type.first_offset for record_type in unknown),
     }
 
 

@@ -104,17 +104,17 @@ def _levels(quorum: Quorum) -> dict[str, int]:
 
 def _may_be_set(quorum: Quorum) -> bool:
     """Returns whether a record that was not applied may set it: of an unknown version, or in a transaction."""
-    unknown = any(one.kafka_class in (None, _FEATURE_RECORD) for one in quorum.unknown_records)
+    unknown = any(record.kafka_class in (None, _FEATURE_RECORD) for record in quorum.unknown_records)
     return unknown or quorum.open_transaction is not None
 
 
 def _no_metadata_version(quorum: Quorum, nodes: list[RegisteredNode], thresholds: Thresholds) -> Finding:
     ranges = [node.range(METADATA_VERSION) for node in nodes]
     lowest, highest = (
-        max((each.lowest for each in ranges), default=0),
-        min((each.highest for each in ranges), default=0),
+        max((range_.lowest for range_ in ranges), default=0),
+        min((range_.highest for range_ in ranges), default=0),
     )
-    refuse = [node.name for node, each in zip(nodes, ranges, strict=True) if each.lowest > _LOWEST_BEFORE_4_0]
+    refuse = [node.name for node, feature in zip(nodes, ranges, strict=True) if feature.lowest > _LOWEST_BEFORE_4_0]
     works = (
         f"Kafka 4.0 and later refuse it ({and_join(refuse, 4)}): the active controller fails"
         if refuse
@@ -164,7 +164,7 @@ def _unsupported_level(quorum: Quorum, node: RegisteredNode, wrong: list[tuple[s
         evidence={
             "node": node.name,
             "finalized_levels_not_supported": {**dict(wrong)},
-            "supported_levels": [str(each) for each in node.features],
+            "supported_levels": [str(feature) for feature in node.features],
         },
         remedy=(
             *_upgrade_or_remove(quorum, node),

@@ -171,7 +171,7 @@ def _disagreement(quorum: Quorum, views: dict[str, Plain], view: LeaderView, epo
             "views": views,
         },
         remedy=_remedy(quorum, view, leader),
-        keep_running=frozenset(one for one in quorum.voting_ids if one != view.node)
+        keep_running=frozenset(node for node in quorum.voting_ids if node != view.node)
         if view.this_cluster
         else frozenset(),
         starts=() if view.node is None else (view.node,),
@@ -199,9 +199,9 @@ def _resolved(quorum: Quorum, subject: Subject) -> str:
     if subject == Subject("quorum"):
         return f"Every controller agrees on the leader. {leads(quorum)}."
     views = [
-        one
-        for one in quorum.leader_views.values()
-        if subject in (Subject("controller", one.node), Subject("endpoint", one.endpoint))
+        view
+        for view in quorum.leader_views.values()
+        if subject in (Subject("controller", view.node), Subject("endpoint", view.endpoint))
     ]
     newest = max(views, key=lambda one: one.observed_at_ms, default=None)
     if newest is None or newest.leader_id != quorum.leader_id:

@@ -105,7 +105,9 @@ def _finding(
         evidence={
             "adding": [str(key) for key in change.added],
             "removing": [str(key) for key in change.removed],
-            "moving": {str(node): [str(each) for each in endpoints] for node, endpoints in change.moving.items()},
+            "moving": {
+                str(node): [str(endpoint) for endpoint in endpoints] for node, endpoints in change.moving.items()
+            },
             "committed_voters": [str(voter.key) for voter in committed.voters],
             "voters_record_offset": committed.offset,
             "voters_of_the_new_set": {str(status.key): str(status) for status in statuses},
@@ -162,7 +164,7 @@ def _repeated(quorum: Quorum, node: NodeId, changes: list[VoterChange], fetching
             "controller": node,
             "removals": len(changes),
             "removed_directories": [
-                str(key) for key in sorted({key for one in changes for key in one.removed}) if key.id == node
+                str(key) for key in sorted({key for change in changes for key in change.removed}) if key.id == node
             ],
             "first_removal": utc_text(changes[0].timestamp_ms),
             "newest_removal": utc_text(changes[-1].timestamp_ms),

@@ -60,7 +60,9 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         old = _replaced(quorum, committed, poll, row.key, thresholds)
         if old is None or row.key.id in found:
             continue
-        fetching = [one.key for one in poll.rows_by_id[row.key.id] if following(quorum, poll, one.key).fetches]
+        fetching = [
+            replica.key for replica in poll.rows_by_id[row.key.id] if following(quorum, poll, replica.key).fetches
+        ]
         if len(fetching) > 1:
             found.add(row.key.id)
             why = f"{len(fetching)} directories of controller {row.key.id} fetch: two processes run"

@@ -86,19 +86,19 @@ def _finding(quorum: Quorum, poll: Poll, row: Replica, regression: LogRegression
             "caught_up": caught_up,
             "observed_at_ms": regression.observed_at_ms,
             "observed_in_epoch": regression.leader_epoch,
-            "other_voters": [str(each.key) for each in poll.voters if each.key != key],
+            "other_voters": [str(voter.key) for voter in poll.voters if voter.key != key],
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
         },
         remedy=tuple(_remedy(quorum, poll, row, caught_up=caught_up)),
-        keep_running=frozenset() if caught_up else frozenset(each.key.id for each in poll.voters if each.key != key),
+        keep_running=frozenset() if caught_up else frozenset(voter.key.id for voter in poll.voters if voter.key != key),
     )
 
 
 def _remedy(quorum: Quorum, poll: Poll, row: Replica, *, caught_up: bool) -> Iterable[str]:
     node = row.key.id
     if not caught_up:
-        yield keep_until_caught_up(node, (each.key.id for each in poll.voters if each.key.id != node))
+        yield keep_until_caught_up(node, (voter.key.id for voter in poll.voters if voter.key.id != node))
         yield f"# Check that controller {node} runs and fetches, and compare its log end offset with the leader's"
         yield describe_status(quorum, excluding=node)
     yield (
@@ -115,7 +115,7 @@ def _remedy(quorum: Quorum, poll: Poll, row: Replica, *, caught_up: bool) -> Ite
 def _resolved(quorum: Quorum, subject: Subject) -> str:
     if quorum.committed and not quorum.voter(subject.node):
         return f"Controller {subject.node} is not a voter."
-    if any(each.reason is Reason.METADATA_LOST for each in quorum.failures):
+    if any(failure.reason is Reason.METADATA_LOST for failure in quorum.failures):
         return f"Committed metadata was lost: the quorum no longer has the records that {subject} lacked."
     return f"The log of {subject} has all records that were committed before it went back."
 

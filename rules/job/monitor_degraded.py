@@ -97,32 +97,32 @@ def cut_off(job: JobState) -> list[BlindCluster]:
 
     At least three, and half of all, were lost within two minutes for reasons that a broken host explains.
     """
-    lost = sorted((one for one in job.blind if one.reasons <= _BROKEN_HOST), key=lambda one: one.since_ms)
+    lost = sorted((cluster for cluster in job.blind if cluster.reasons <= _BROKEN_HOST), key=lambda one: one.since_ms)
     most: list[BlindCluster] = []
     for at, first in enumerate(lost):
-        together = [one for one in lost[at:] if one.since_ms - first.since_ms <= _SAME_TIME_MS]
+        together = [cluster for cluster in lost[at:] if cluster.since_ms - first.since_ms <= _SAME_TIME_MS]
         most = max(most, together, key=len)
     if len(most) < _FEWEST or 2 * len(most) < job.monitored:
         return []
     # A cluster that is lost later may have the same cause.
-    return sorted((one for one in lost if one.since_ms >= most[0].since_ms), key=lambda one: one.name)
+    return sorted((cluster for cluster in lost if cluster.since_ms >= most[0].since_ms), key=lambda one: one.name)
 
 
 def _clusters(job: JobState) -> Iterator[Finding]:
     found = cut_off(job)
-    fires = any(one.alert is not None for one in found)
+    fires = any(cluster.alert is not None for cluster in found)
     settles = job.cut_off_at_ms is not None and job.now_ms - job.cut_off_at_ms < SETTLED_MS
     if settles and not fires:
-        found = found or [one for one in job.blind if one.name in job.cut_off]
-        fires = any(one.name in job.cut_off for one in found)
+        found = found or [cluster for cluster in job.blind if cluster.name in job.cut_off]
+        fires = any(cluster.name in job.cut_off for cluster in found)
     if not fires:
         return
-    names, since_ms = [one.name for one in found], min(one.since_ms for one in found)
+    names, since_ms = [cluster.name for cluster in found], min(cluster.since_ms for cluster in found)
     reported = tuple(sorted({*names, *job.cut_off}))
-    example = next((f"{one.name}: {one.alert}" for one in found if one.alert is not None), None)
+    example = next((f"{cluster.name}: {cluster.alert}" for cluster in found if cluster.alert is not None), None)
     yield Finding(
         subject=CUT_OFF,
-        severity=Severity.CRITICAL if any(one.critical for one in found) else Severity.WARNING,
+        severity=Severity.CRITICAL if any(cluster.critical for cluster in found) else Severity.WARNING,
         summary=f"This host cannot observe {len(found)} of {job.monitored} clusters since {utc_text(since_ms)}: "
         f"{and_join(names, _MAX_LISTED)}. Their state is unknown.",
         evidence={

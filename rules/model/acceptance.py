@@ -82,7 +82,7 @@ def denied_last(node: "NodeFacts") -> str:
 
 
 def answers_monitor(node: "NodeFacts") -> bool:
-    """Returns whether it currently answers the monitor's Fetch."""
+    """Returns whether a node currently answers the monitor's Fetch."""
     viewed = node.view is not None and node.view.this_cluster
     return viewed or (node.probe is not None and node.probe.answer is Answer.THIS_CLUSTER)
 
@@ -90,24 +90,24 @@ def answers_monitor(node: "NodeFacts") -> bool:
 def _rejections(node: "NodeFacts") -> Iterator[Reason | Answer]:
     """Yields why its current answers reject the monitor: the attempts that no later answer has followed, the probe."""
     quorum, viewed_at_ms = node.quorum, -1 if node.view is None else node.view.observed_at_ms
-    for each in quorum.failures:
-        current = each.last_at_ms >= viewed_at_ms and quorum.is_current(each.last_at_ms, _REPEATED_MS)
-        shows = each.endpoint == str(node.endpoint) and each.source in _SOURCES.get(each.reason, ())
-        if shows and current and not (each.reason is Reason.TLS_FAILED and _is_rejected_here(node)):
-            yield each.reason
+    for failure in quorum.failures:
+        current = failure.last_at_ms >= viewed_at_ms and quorum.is_current(failure.last_at_ms, _REPEATED_MS)
+        shows = failure.endpoint == str(node.endpoint) and failure.source in _SOURCES.get(failure.reason, ())
+        if shows and current and not (failure.reason is Reason.TLS_FAILED and _is_rejected_here(node)):
+            yield failure.reason
     probe = None if _is_rejected_here(node) else node.probe
     if probe is not None and probe.answer is Answer.NOT_ALLOWED and probe.reason is not Reason.NOT_READY:
         yield probe.reason or probe.answer
 
 
 def _is_rejected_here(node: "NodeFacts") -> bool:
-    """Returns whether it is the monitor that rejects the controller: it does not accept its certificate."""
+    """Returns whether the monitor rejects the controller: it does not accept its certificate."""
     certificate = None if node.probe is None else node.probe.certificate
     return certificate is not None and certificate.fault is not None
 
 
 def _serves_followers(node: "NodeFacts") -> bool:
-    """Returns whether it leads and another voter fetches from it now: each Fetch is authorized."""
+    """Returns whether a node leads and another voter fetches from it now: each Fetch is authorized."""
     quorum, poll = node.quorum, node.quorum.poll if node.quorum.has_current_poll else None
     if poll is None or poll.leader_id != node.id:
         return False

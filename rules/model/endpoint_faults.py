@@ -65,7 +65,7 @@ CURED_BY_RESTART = frozenset({EndpointFault.CERTIFICATE, EndpointFault.NOT_SERVI
 
 
 class EndpointDoubt(StrEnum):
-    """Why it is unknown whether an endpoint that was probed reaches its voter."""
+    """Why a probe does not show whether an endpoint reaches its voter."""
 
     RESOLVER_FAILED = "resolver-failed"
     TIMED_OUT = "timed-out"
@@ -113,7 +113,7 @@ def endpoint_faults(node: "NodeFacts") -> Iterator[EndpointFault]:
 
 
 def _restarts(probe: Probe) -> bool:
-    """Returns whether its process started twice or more lately: it is there, and no other endpoint is its own."""
+    """Returns whether the process at an endpoint started twice or more lately: it is there, and not elsewhere."""
     return sum(probe.observed_at_ms - at_ms <= _RESTARTED_MS for at_ms in probe.returned_at_ms) >= _SEVERAL
 
 
@@ -135,7 +135,7 @@ def _process_is_silent(node: "NodeFacts", probe: Probe) -> bool:
 
 
 def _another_answers(node: "NodeFacts") -> bool:
-    return any(one.answered for one in node.quorum.dialled_nodes if one.id != node.id)
+    return any(voter.answered for voter in node.quorum.dialled_nodes if voter.id != node.id)
 
 
 def endpoint_doubt(node: "NodeFacts") -> EndpointDoubt | None:
@@ -179,7 +179,7 @@ def certificate_doubt(node: "NodeFacts") -> EndpointDoubt | None:
     by_leader = _lasts_by_leaders_clock(node, probe)
     if by_leader is False:
         return EndpointDoubt.MONITOR_CLOCK
-    if by_leader or any(_is_verified(one) for one in node.quorum.dialled_nodes if one.id != node.id):
+    if by_leader or any(_is_verified(voter) for voter in node.quorum.dialled_nodes if voter.id != node.id):
         return None
     return EndpointDoubt.NO_CERTIFICATE_ACCEPTED
 

@@ -29,7 +29,7 @@ class Following(StrEnum):
 
     @property
     def fetches(self) -> bool:
-        """Whether it fetches, however far behind."""
+        """Whether the replica fetches, however far behind."""
         return self in (Following.IN_SYNC, Following.LAGGING)
 
 
@@ -106,7 +106,7 @@ def since_last_fetch_ms(quorum: "Quorum", poll: Poll, key: ReplicaKey) -> Millis
     age = fetch_age_ms(poll, row) if row else None
     if age is not None:
         return age
-    return _by_earlier_polls(poll, ((one, one.fetch_age_ms) for one in lag_samples(quorum, key)))
+    return _by_earlier_polls(poll, ((sample, sample.fetch_age_ms) for sample in lag_samples(quorum, key)))
 
 
 def since_caught_up_ms(quorum: "Quorum", poll: Poll, key: ReplicaKey) -> Millis | None:
@@ -117,12 +117,12 @@ def since_caught_up_ms(quorum: "Quorum", poll: Poll, key: ReplicaKey) -> Millis 
     row = replica_row(poll, key)
     if row is not None and (row.last_caught_up_ms is not None or poll.leader in (None, row)):
         return lag_ms(poll, row)
-    return _by_earlier_polls(poll, ((one, one.lag_ms) for one in lag_samples(quorum, key)))
+    return _by_earlier_polls(poll, ((sample, sample.lag_ms) for sample in lag_samples(quorum, key)))
 
 
 def _by_earlier_polls(poll: Poll, samples: Iterable[tuple[LagSample, Millis | None]]) -> Millis | None:
     """Returns the newest known age in these samples, oldest first, as an age at the time of the poll."""
-    known = [(one.observed_at_ms, age) for one, age in samples if age is not None]
+    known = [(sample.observed_at_ms, age) for sample, age in samples if age is not None]
     return Millis(poll.observed_at_ms - known[-1][0] + known[-1][1]) if known else None
 
 

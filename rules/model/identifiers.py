@@ -66,7 +66,7 @@ class Endpoint:
 
 def at_listener(endpoints: Iterable[Endpoint], listener: str) -> Endpoint | None:
     """Returns the endpoint of a listener, whose name Kafka compares without regard to case; None if there is none."""
-    return next((one for one in endpoints if one.listener.lower() == listener.lower()), None)
+    return next((endpoint for endpoint in endpoints if endpoint.listener.lower() == listener.lower()), None)
 
 
 def in_dial_order(endpoints: tuple[Endpoint, ...], registered: Iterable[Endpoint]) -> tuple[Endpoint, ...]:
@@ -80,7 +80,7 @@ def in_dial_order(endpoints: tuple[Endpoint, ...], registered: Iterable[Endpoint
     """
     if len(endpoints) < 2:
         return endpoints
-    order = {one.listener.lower(): index for index, one in enumerate(registered)}
+    order = {endpoint.listener.lower(): index for index, endpoint in enumerate(registered)}
     return tuple(sorted(endpoints, key=lambda one: order.get(one.listener.lower(), len(order))))
 
 

@@ -82,7 +82,7 @@ class NodeFacts:
 
     @cached_property
     def following(self) -> Following:
-        """How it follows the leader with the directory `key`; unknown without a current poll."""
+        """How the node follows the leader with the directory `key`; unknown without a current poll."""
         poll = self.quorum.poll if self.quorum.has_current_poll else None
         return following(self.quorum, poll, self.key)
 
@@ -114,7 +114,7 @@ class NodeFacts:
 
     @cached_property
     def fetched_since_probe(self) -> bool:
-        """Whether it fetched later than its endpoint was probed: what the probe found does not keep it from running."""
+        """Whether the node fetched after its endpoint was probed: what was found does not keep it from running."""
         poll, probe = self.quorum.poll, self.probe
         if poll is None or probe is None or not self.following.fetches:
             return False
@@ -123,7 +123,7 @@ class NodeFacts:
 
     @property
     def followed(self) -> Following:
-        """How it followed at the newest poll, however old that is."""
+        """How the node followed at the newest poll, however old that is."""
         current = self.quorum.has_current_poll
         return self.following if current else following(self.quorum, self.quorum.poll, self.key)
 
@@ -150,12 +150,12 @@ class NodeFacts:
 
     @cached_property
     def doubt(self) -> EndpointDoubt | None:
-        """Why it is unknown whether its endpoint reaches it; None also if that was not probed."""
+        """Why a probe did not show whether the endpoint reaches its node; None also without a probe."""
         return endpoint_doubt(self)
 
     @cached_property
     def certificate_doubt(self) -> EndpointDoubt | None:
-        """Why it is unknown whether other controllers accept its certificate; None if it is known, or accepted."""
+        """Why it is unknown whether other controllers accept the certificate; None if that is known."""
         return certificate_doubt(self)
 
     @cached_property
@@ -165,12 +165,12 @@ class NodeFacts:
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known if its endpoint reaches it."""
+        """Whether a probe showed if the endpoint reaches its node."""
         return self.probe is not None and self.doubt is None
 
     @property
     def endpoint_verdict(self) -> EndpointVerdict:
-        """Whether its endpoint reaches it; one that refuses is down if the voter did not fetch at the newest poll."""
+        """Whether the endpoint reaches its node; down: it refuses, and the voter did not fetch at the newest poll."""
         if self.faults:
             return EndpointVerdict.STALE
         if self.refused and not self.followed.fetches:
@@ -179,7 +179,7 @@ class NodeFacts:
 
     @property
     def refused(self) -> bool:
-        """Whether its endpoint refuses connections: no process listens there."""
+        """Whether the node's endpoint refuses connections: no process listens there."""
         return self.probe is not None and self.probe.connection is Connection.REFUSED
 
     @property
@@ -230,15 +230,15 @@ class NodeFacts:
         """HOST:PORT of the other addresses at which it answered, if all of them refuse connections, and its endpoint
         cannot be observed: it is down."""
         failed = [
-            one
-            for one in self.quorum.failures
-            if one.node == self.id
-            and one.endpoint != str(self.endpoint)
-            and one.source in (ObservationSource.LOG, ObservationSource.QUORUM)
-            and self.quorum.is_current(one.last_at_ms, Millis(self.quorum.ages.probe_ms))
+            failure
+            for failure in self.quorum.failures
+            if failure.node == self.id
+            and failure.endpoint != str(self.endpoint)
+            and failure.source in (ObservationSource.LOG, ObservationSource.QUORUM)
+            and self.quorum.is_current(failure.last_at_ms, Millis(self.quorum.ages.probe_ms))
         ]
-        refused = self.is_unobserved and {one.reason for one in failed} == {Reason.REFUSED}
-        return tuple(sorted({one.endpoint for one in failed})) if refused else ()
+        refused = self.is_unobserved and {failure.reason for failure in failed} == {Reason.REFUSED}
+        return tuple(sorted({failure.endpoint for failure in failed})) if refused else ()
 
     @property
     def is_down(self) -> bool:
@@ -249,7 +249,8 @@ class NodeFacts:
     def _timed_out(self) -> bool:
         """Whether a request for the log or a poll timed out there."""
         return any(
-            one.reason is Reason.TIMED_OUT and one.source is not ObservationSource.PROBE for one in self.failures
+            failure.reason is Reason.TIMED_OUT and failure.source is not ObservationSource.PROBE
+            for failure in self.failures
         )
 
 
@@ -268,8 +269,10 @@ def newest_probe(quorum: "Quorum", node: NodeId, endpoint: Endpoint | None) -> P
     other = view is not None and not view.this_cluster and quorum.is_current(view.observed_at_ms, quorum.ages.view_ms)
     if other and probe is not None and probe.connection not in (Connection.REFUSED, Connection.NOT_TRIED):
         probe = replace(probe, connection=Connection.ACCEPTED, answer=Answer.OTHER_CLUSTER)
-    refused = [one for one in quorum.failures if one.endpoint == place and one.reason is Reason.REFUSED]
-    at_ms = max((one.last_at_ms for one in refused if one.source is not ObservationSource.PROBE), default=None)
+    refused = [failure for failure in quorum.failures if failure.endpoint == place and failure.reason is Reason.REFUSED]
+    at_ms = max(
+        (failure.last_at_ms for failure in refused if failure.source is not ObservationSource.PROBE), default=None
+    )
     if at_ms is None or not quorum.is_current(at_ms, quorum.ages.probe_ms):
         return probe
     if probe is not None and probe.observed_at_ms > at_ms:
@@ -300,7 +303,7 @@ def node_facts(quorum: "Quorum") -> Mapping[NodeId, NodeFacts]:
 def _facts(quorum: "Quorum", node: NodeId, voting: ReplicaKey | None, rows: Iterable[Replica]) -> NodeFacts:
     rows = tuple(rows)
     key = voting or (rows[0].key if rows else ReplicaKey(id=node, directory_id=None))
-    row = next((one for one in rows if same_replica(one.key, key)), None)
+    row = next((replica for replica in rows if same_replica(replica.key, key)), None)
     endpoint = _dialled(quorum, node)
     place = "" if endpoint is None else str(endpoint)
     view = quorum.leader_views.get(place)
@@ -310,13 +313,13 @@ def _facts(quorum: "Quorum", node: NodeId, voting: ReplicaKey | None, rows: Iter
         key=key,
         endpoint=endpoint,
         row=row,
-        others=tuple(one for one in rows if one is not row),
+        others=tuple(replica for replica in rows if replica is not row),
         probe=newest_probe(quorum, node, endpoint),
         view=view if view and quorum.is_current(view.observed_at_ms, quorum.ages.view_ms) else None,
         failures=tuple(
-            one
-            for one in quorum.failures
-            if one.endpoint == place and quorum.is_current(one.last_at_ms, Millis(quorum.ages.probe_ms))
+            failure
+            for failure in quorum.failures
+            if failure.endpoint == place and quorum.is_current(failure.last_at_ms, Millis(quorum.ages.probe_ms))
         ),
     )
 

@@ -138,6 +138,6 @@ class ReplicaHistory:
 
     @property
     def lacks_records(self) -> bool:
-        """Whether its log went back, and does not have again all the committed records that it had."""
+        """Whether the replica's log went back, and lacks committed records that it had."""
         end, regression = self.last_log_end_offset, self.log_regression
         return regression is not None and (end is None or end < regression.acknowledged_offset)

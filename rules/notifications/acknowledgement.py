@@ -32,11 +32,11 @@ class Acknowledgement:
         return self.fingerprint, self.started_at_ms
 
     def active(self, now_ms: Millis) -> bool:
-        """Returns whether it has not ended at `now_ms`."""
+        """Returns whether the acknowledgement has not ended at `now_ms`."""
         return self.until_ms is None or now_ms < self.until_ms
 
     def matches(self, alert: Alert) -> bool:
-        """Returns whether it applies to this alert."""
+        """Returns whether the acknowledgement is of this alert."""
         return self.alert_id == alert.alert_id and alert.severity.rank <= self.severity.rank
 
     @property
@@ -52,10 +52,13 @@ def by_until(by: str, until_ms: Millis | None) -> str:
 
 def digest(acknowledgements: Iterable[Acknowledgement]) -> str:
     """Returns what identifies these acknowledgements, 16 hex digits; an empty text for none."""
-    known = sorted((*one.alert_id, one.by, one.at_ms, one.until_ms or 0) for one in acknowledgements)
+    known = sorted(
+        (*acknowledgement.alert_id, acknowledgement.by, acknowledgement.at_ms, acknowledgement.until_ms or 0)
+        for acknowledgement in acknowledgements
+    )
     return hashlib.sha256(repr(known).encode("utf-8", "backslashreplace")).hexdigest()[:16] if known else ""
 
 
 def by_whom(acknowledgements: Iterable[Acknowledgement]) -> str:
     """Returns by whom alerts are acknowledged, and until when, each person once."""
-    return and_join(dict.fromkeys(one.who for one in acknowledgements))
+    return and_join(dict.fromkeys(acknowledgement.who for acknowledgement in acknowledgements))

@@ -73,15 +73,15 @@ class _OpenIncident:
 
     @property
     def critical_since_ms(self) -> Millis | None:
-        """When its newest critical alert became critical; None: no alert is."""
-        times_ms = (each.critical_since_ms for each in self.firing.values())
+        """When the incident's newest critical alert became critical; None: no alert is."""
+        times_ms = (alert.critical_since_ms for alert in self.firing.values())
         return max((at_ms for at_ms in times_ms if at_ms is not None), default=None)
 
     @property
     def reference_ms(self) -> Millis:
         """The time with which a critical alert is compared: its newest critical alert, or else its beginning."""
         since_ms = self.critical_since_ms
-        return min(each.started_at_ms for each in self.firing.values()) if since_ms is None else since_ms
+        return min(alert.started_at_ms for alert in self.firing.values()) if since_ms is None else since_ms
 
 
 class IncidentGrouper:

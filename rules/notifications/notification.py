@@ -56,29 +56,29 @@ class AlertHistory:
     @property
     def notified(self) -> bool:
         """Whether at least one transition was delivered to the sink."""
-        return any(each.delivered for each in self.transitions)
+        return any(transition.delivered for transition in self.transitions)
 
     @property
     def maybe_notified(self) -> bool:
         """Whether the sink may have a transition whose acceptance was not confirmed."""
-        return any(each.maybe_delivered for each in self.transitions)
+        return any(transition.maybe_delivered for transition in self.transitions)
 
     @property
     def delivered(self) -> tuple[Alert, ...]:
         """The transitions that were delivered to the sink."""
-        return tuple(each.alert for each in self.transitions if each.delivered)
+        return tuple(transition.alert for transition in self.transitions if transition.delivered)
 
     @property
     def pending(self) -> tuple[Alert, ...]:
         """The transitions that were not delivered yet."""
-        return tuple(each.alert for each in self.transitions if not each.delivered)
+        return tuple(transition.alert for transition in self.transitions if not transition.delivered)
 
 
 def alert_histories(transitions: Iterable[TransitionStatus]) -> Sequence[AlertHistory]:
     """Groups transitions (oldest first) by fingerprint and start time, in the order of the first transition."""
     by_alert: dict[AlertId, list[TransitionStatus]] = {}
-    for each in transitions:
-        by_alert.setdefault(each.alert.alert_id, []).append(each)
+    for transition in transitions:
+        by_alert.setdefault(transition.alert.alert_id, []).append(transition)
     return [AlertHistory(transitions=tuple(group)) for group in by_alert.values()]
 
 
@@ -162,7 +162,7 @@ class Notification:
     @property
     def acknowledged(self) -> bool:
         """Whether each firing alert is acknowledged."""
-        known = {one.fingerprint for one in self.acknowledgements}
+        known = {acknowledgement.fingerprint for acknowledgement in self.acknowledgements}
         return bool(self.firing) and all(alert.fingerprint in known for alert in self.firing)
 
     def notified_at(self, now_ms: Millis) -> Notified:

@@ -140,8 +140,8 @@ class NotificationPlanner:
         silenced = 0
         for incident, transitions in incidents.items():
             decisions = self._decisions(alert_histories(transitions), active, now_ms)
-            discarded += [alert for one in decisions if one.discarded for alert in one.history.pending]
-            silenced += sum(one.silenced and not one.history.resolved for one in decisions)
+            discarded += [alert for decision in decisions if decision.discarded for alert in decision.history.pending]
+            silenced += sum(decision.silenced and not decision.history.resolved for decision in decisions)
             notification = self._notification(incident, decisions, last_notified.get(incident), now_ms)
             if notification is not None and notification.firing and not notification.previously_notified:
                 was = _worst_before(notification, decisions, earlier.get(incident, ()), active)
@@ -181,13 +181,13 @@ class NotificationPlanner:
     ) -> Notification | None:
         new = _sendable(decisions)
         # An alert that is held back stays listed if the sink was already notified of it.
-        listed = [one for one in decisions if one.sendable or one.history.notified]
+        listed = [decision for decision in decisions if decision.sendable or decision.history.notified]
         # Of two alerts with one fingerprint the one that fires.
-        newest = {one.fingerprint: one for one in sorted((each.listed for each in listed), key=_fires)}
+        newest = {one.fingerprint: one for one in sorted((decision.listed for decision in listed), key=_fires)}
         if not newest:
             return None
-        reason = self._reason([one.history for one in listed], new, last, now_ms)
-        quiet = not self._expires and all(one.quiet for one in listed)
+        reason = self._reason([decision.history for decision in listed], new, last, now_ms)
+        quiet = not self._expires and all(decision.quiet for decision in listed)
         acknowledgements = _acknowledgements(listed)
         if reason in (None, NotifyReason.REPEATED) and self._shows_others(acknowledgements, listed, last):
             reason = NotifyReason.ACKNOWLEDGED
@@ -204,8 +204,8 @@ class NotificationPlanner:
             reason=reason,
             alerts=tuple(sorted(newest.values(), key=lambda alert: self._root_cause_order(alert, rules, ended_ms))),
             new_transitions=new,
-            previously_notified=any(one.history.notified for one in decisions),
-            worse=reason is NotifyReason.CHANGED and _is_noticeable([one.history for one in listed], new),
+            previously_notified=any(decision.history.notified for decision in decisions),
+            worse=reason is NotifyReason.CHANGED and _is_noticeable([decision.history for decision in listed], new),
             escalations=escalations,
             escalations_before=escalations_before,
             repeats_ms=last.at_ms if last and reason is NotifyReason.REPEATED else None,
@@ -216,9 +216,9 @@ class NotificationPlanner:
         self, acknowledgements: Sequence[Acknowledgement], listed: Sequence[_AlertDecision], last: Notified | None
     ) -> bool:
         """Returns whether the sink shows an open incident, with other acknowledgements than these."""
-        if not self._shows_acknowledgements or last is None or all(one.suppressed for one in listed):
+        if not self._shows_acknowledgements or last is None or all(decision.suppressed for decision in listed):
             return False
-        is_open = bool(_open_in_sink(one.history for one in listed))
+        is_open = bool(_open_in_sink(decision.history for decision in listed))
         return is_open and digest(acknowledgements) != last.acknowledged
 
     def _reason(
@@ -260,15 +260,15 @@ class NotificationPlanner:
 
 def _recovers(decisions: Sequence[_AlertDecision], now_ms: Millis) -> bool:
     """Returns whether an incident without a firing alert that the sink gets may go on in a moment."""
-    if any(one.inhibited and one.held_back for one in decisions):
+    if any(decision.inhibited and decision.held_back for decision in decisions):
         return True
-    if not any(one.history.notified for one in decisions):
+    if not any(decision.history.notified for decision in decisions):
         return False
     # A wall clock that was set back must not hold anything back.
     return any(
-        0 <= now_ms - one.history.newest.observed_at_ms < RECOVERY_MS
-        and any(each.alert.severity is Severity.CRITICAL for each in one.history.transitions)
-        for one in decisions
+        0 <= now_ms - decision.history.newest.observed_at_ms < RECOVERY_MS
+        and any(transition.alert.severity is Severity.CRITICAL for transition in decision.history.transitions)
+        for decision in decisions
     )
 
 
@@ -276,9 +276,9 @@ def _worst_before(
     notification: Notification, decisions: Iterable[_AlertDecision], earlier: Iterable[Alert], active: Sequence[Hold]
 ) -> Alert | None:
     """Returns the newest of the worst transitions of an open incident that are worse than what fires; None: none is."""
-    known = [alert for one in decisions if one.sendable for alert in one.history.pending]
+    known = [alert for decision in decisions if decision.sendable for alert in decision.history.pending]
     known += [alert for alert in earlier if not any(hold.matches(alert) for hold in active)]
-    worse = [one for one in known if _fires(one) and one.severity.rank > notification.severity.rank]
+    worse = [alert for alert in known if _fires(alert) and alert.severity.rank > notification.severity.rank]
     return max(worse, key=lambda one: (one.severity.rank, one.observed_at_ms), default=None)
 
 
@@ -292,23 +292,23 @@ def _worst_first(notifications: Sequence[Notification]) -> tuple[Notification, .
     The end of an incident is as urgent as a newer incident of the same alert: what comes last must be what is true.
     """
     ranks: dict[str, int] = {}
-    for one in notifications:
-        for alert in one.alerts:
-            ranks[alert.fingerprint] = max(one.severity.rank, ranks.get(alert.fingerprint, 0))
+    for notification in notifications:
+        for alert in notification.alerts:
+            ranks[alert.fingerprint] = max(notification.severity.rank, ranks.get(alert.fingerprint, 0))
     return tuple(sorted(notifications, key=lambda one: -max(ranks[alert.fingerprint] for alert in one.alerts)))
 
 
 def _sendable(decisions: Iterable[_AlertDecision]) -> tuple[Alert, ...]:
     """Returns the transitions that were not delivered and may be sent."""
-    return tuple(alert for one in decisions if one.sendable for alert in one.history.pending)
+    return tuple(alert for decision in decisions if decision.sendable for alert in decision.history.pending)
 
 
 def _acknowledgements(listed: Iterable[_AlertDecision]) -> tuple[Acknowledgement, ...]:
     """Returns the acknowledgements of the alerts that the notification lists as firing."""
     return tuple(
-        one.acknowledgement
-        for one in listed
-        if one.acknowledgement is not None and one.listed.state is AlertState.FIRING
+        decision.acknowledgement
+        for decision in listed
+        if decision.acknowledgement is not None and decision.listed.state is AlertState.FIRING
     )
 
 
@@ -341,7 +341,7 @@ def _escalations(decisions: Iterable[_AlertDecision]) -> tuple[int, int]:
 
     Only critical transitions escalate an incident: what a silence or a route holds back is no page of this sink.
     """
-    known = [(status, one.sendable) for one in decisions for status in one.history.transitions]
+    known = [(status, decision.sendable) for decision in decisions for status in decision.history.transitions]
     now = max((status.escalations for status, sendable in known if _pages(status, sendable=sendable)), default=0)
     if any(status.delivered for status, _ in known):
         return now, max((status.escalations for status, _ in known if _pages(status, sendable=False)), default=0)

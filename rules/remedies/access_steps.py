@@ -59,13 +59,15 @@ def access_steps(
     if outdated is not None:
         yield _correct_settings(quorum, outdated)
         return
-    for reason in sorted({each.reason for each in failures}):
-        endpoints = sorted({each.endpoint for each in failures if each.reason is reason and each.endpoint})
+    for reason in sorted({failure.reason for failure in failures}):
+        endpoints = sorted({failure.endpoint for failure in failures if failure.reason is reason and failure.endpoint})
         where = and_join(endpoints, 4)
         match reason:
             case Reason.DENIED:
                 yield from _allow(quorum, failures, where)
-            case Reason.UNSUPPORTED if quorum.poll and all(each.source is ObservationSource.LOG for each in failures):
+            case Reason.UNSUPPORTED if quorum.poll and all(
+                failure.source is ObservationSource.LOG for failure in failures
+            ):
                 yield f"# Configure a controller's address as well: brokers ({where}) do not serve the metadata log"
             case Reason.TLS_FAILED if is_untrusted(quorum, endpoints):
                 yield from trust_steps(where)
@@ -89,7 +91,7 @@ def controller_access_steps(
 
 def is_untrusted(quorum: Quorum, endpoints: Collection[str]) -> bool:
     """Returns whether the monitor does not trust the authority of the certificates there, and nothing else is wrong."""
-    faults = {one.certificate_fault for one in quorum.probes.values() if str(one.endpoint) in endpoints} - {None}
+    faults = {probe.certificate_fault for probe in quorum.probes.values() if str(probe.endpoint) in endpoints} - {None}
     return faults == {CertificateFault.UNTRUSTED}
 
 
@@ -101,7 +103,7 @@ def _correct_settings(quorum: Quorum, outdated: OutdatedSettings) -> str:
 
 def _allow(quorum: Quorum, failures: Iterable[FailedObservation], where: str) -> Iterable[str]:
     """Returns which operations are denied, what allowing them means, and the command that allows them."""
-    denied = {each.source for each in failures if each.reason is Reason.DENIED}
+    denied = {failure.source for failure in failures if failure.reason is Reason.DENIED}
     missing = [operation for source, operation in _OPERATIONS.items() if source in denied]
     yield "# " + ADVICE[Reason.DENIED].format(operations=and_join(name for name, _ in missing), where=where)
     if ObservationSource.LOG in denied:

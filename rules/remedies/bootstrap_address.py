@@ -42,9 +42,9 @@ def _without(addresses: Iterable[_Address], excluding: NodeId | None) -> Iterato
 def answering_brokers(quorum: Quorum) -> list[str]:
     """Returns the configured addresses of brokers (they serve no log) that answer polls, even with a denial."""
     unanswered = {
-        each.endpoint
-        for each in quorum.failures
-        if each.source is ObservationSource.QUORUM and each.reason not in _ANSWERING_REASONS
+        failure.endpoint
+        for failure in quorum.failures
+        if failure.source is ObservationSource.QUORUM and failure.reason not in _ANSWERING_REASONS
     }
     answering = _log_unsupported(quorum) - unanswered
     return [address for address in quorum.bootstrap if address in answering]
@@ -52,9 +52,9 @@ def answering_brokers(quorum: Quorum) -> list[str]:
 
 def _log_unsupported(quorum: Quorum) -> set[str]:
     return {
-        each.endpoint
-        for each in quorum.failures
-        if (each.source, each.reason) == (ObservationSource.LOG, Reason.UNSUPPORTED)
+        failure.endpoint
+        for failure in quorum.failures
+        if (failure.source, failure.reason) == (ObservationSource.LOG, Reason.UNSUPPORTED)
     }
 
 
@@ -110,7 +110,9 @@ def _addresses(quorum: Quorum) -> tuple[list[_Address], list[_Address]]:
         if resolved and endpoint.host in unresolved:
             former.append((node, host_and_port(resolved[0], endpoint.port)))
     # Brokers never report that they know no leader.
-    leaderless = {each.endpoint for each in quorum.failures if each.reason in NO_LEADER_REASONS and each.endpoint}
+    leaderless = {
+        failure.endpoint for failure in quorum.failures if failure.reason in NO_LEADER_REASONS and failure.endpoint
+    }
     reporting = sorted(address for address in leaderless if host_of(address) not in unresolved)
     configured = [address for address in quorum.bootstrap if address not in brokers]
     unused = failing | {address for _, _, address in known}

@@ -33,7 +33,7 @@ def endpoint_steps(quorum: Quorum, node: NodeId) -> tuple[str, ...]:
 def reach_step(quorum: Quorum, facts: NodeFacts) -> str:
     """Returns the step that makes a voter's recorded endpoint reach it, where another process answers."""
     node, endpoint = facts.id, str(facts.endpoint)
-    others = [one.id for one in quorum.dialled_nodes if one.id != node and str(one.endpoint) == endpoint]
+    others = [voter.id for voter in quorum.dialled_nodes if voter.id != node and str(voter.endpoint) == endpoint]
     if others:
         return (
             f"# Correct advertised.listeners of controller {node}, and restart it: {endpoint} is the endpoint of "

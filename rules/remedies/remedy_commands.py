@@ -102,7 +102,7 @@ def unless_it_joins(quorum: Quorum, node: NodeId) -> tuple[str, ...]:
 def _can_join(quorum: Quorum, node: NodeId) -> bool:
     registration = quorum.controllers.get(node)
     levels = registration.features if registration else ()
-    return any(one.name == "metadata.version" and one.highest >= _CONTROLLERS_JOIN for one in levels)
+    return any(level.name == "metadata.version" and level.highest >= _CONTROLLERS_JOIN for level in levels)
 
 
 def describe_status(quorum: Quorum, excluding: NodeId | None = None) -> str:
@@ -225,9 +225,9 @@ def _secured(quorum: Quorum, address: str) -> bool:
 
 
 def _protocols(quorum: Quorum) -> dict[str, str]:
-    registered = [each for one in quorum.controllers.values() for each in one.endpoints]
-    registered += [each for one in quorum.brokers.values() for each in one.endpoints]
-    return {shlex.quote(str(each)): each.protocol for each in registered if each.protocol}
+    registered = [endpoint for controller in quorum.controllers.values() for endpoint in controller.endpoints]
+    registered += [endpoint for broker in quorum.brokers.values() for endpoint in broker.endpoints]
+    return {shlex.quote(str(endpoint)): endpoint.protocol for endpoint in registered if endpoint.protocol}
 
 
 def _bootstrap(quorum: Quorum, *, excluding: NodeId | None, since: int = _TOOLS_REACH_CONTROLLERS) -> tuple[str, str]:

@@ -50,7 +50,7 @@ class RestartSafety:
 
     @property
     def safe(self) -> bool | None:
-        """Whether it is safe; None if nothing is known against it, and not everything is known that it needs."""
+        """Whether the restart is safe; None if nothing speaks against it, and not all is known that it needs."""
         return False if self.against else None if self.unknown else True
 
 
@@ -63,11 +63,13 @@ def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds, findin
         )
     dialled, kind = quorum.dialled_nodes, endpoint_kind(quorum)
     voters = sorted(quorum.committed.keys if quorum.committed else poll.voter_keys)
-    silent = {one.id: f"refuses connections at its {kind} endpoint" for one in dialled if one.refused}
+    silent = {
+        controller.id: f"refuses connections at its {kind} endpoint" for controller in dialled if controller.refused
+    }
     silent |= {
-        one.id: f"serves no new connection at its {kind} endpoint"
-        for one in dialled
-        if EndpointFault.NOT_SERVING in one.faults
+        controller.id: f"serves no new connection at its {kind} endpoint"
+        for controller in dialled
+        if EndpointFault.NOT_SERVING in controller.faults
     }
     problems = {key.id: _not_in_sync(quorum, poll, key) or silent.get(key.id) for key in voters if key.id != node}
     needed = majority(len(voters))
@@ -110,9 +112,9 @@ def _forbidden(quorum: Quorum, node: NodeId, findings: Iterable[Finding]) -> Ite
     """Yields what must be done before this node starts again, and why others say that it must run on."""
     for step in before_a_start(quorum, (node,), unchanged=True):
         yield step.removeprefix("# ")
-    for one in findings:
-        if node in one.keep_running:
-            yield f"{one.rule}: {one.summary.partition('. ')[0].removesuffix('.')}"
+    for finding in findings:
+        if node in finding.keep_running:
+            yield f"{finding.rule}: {finding.summary.partition('. ')[0].removesuffix('.')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +152,7 @@ def _not_in_sync(quorum: Quorum, poll: Poll, key: ReplicaKey) -> str | None:
             return "is not known to have caught up" if lag is None else f"is {ms_text(lag)} behind the leader"
         case Following.NOT_FETCHING | Following.UNKNOWN:
             rows = (row.key for row in poll.rows_by_id.get(key.id, ()) if not same_replica(row.key, key))
-            other = next((one for one in rows if following(quorum, poll, one).fetches), None)
+            other = next((row for row in rows if following(quorum, poll, row).fetches), None)
             return "does not fetch" if other is None else f"fetches as {other}, with another directory"
 
 
@@ -202,7 +204,7 @@ def _needs_restart(node: NodeId, voter: NodeFacts) -> bool:
 def _unfinished_changes(
     quorum: Quorum, poll: Poll, thresholds: Thresholds, findings: Iterable[Finding]
 ) -> Iterable[str]:
-    twice = {one.subject.node for one in findings if one.rule == "duplicate-node-id"}
+    twice = {finding.subject.node for finding in findings if finding.rule == "duplicate-node-id"}
     yield from (f"two processes run with node.id {node}: stop the copy first" for node in sorted(twice))
     committed = quorum.dialled
     if committed is None:
@@ -227,7 +229,7 @@ def _unfinished_changes(
 
 
 def _unelectable(quorum: Quorum, node: NodeId) -> Iterable[str]:
-    voters = [replace(one, alive=False) if one.key.id == node else one for one in restarted_voters(quorum)]
+    voters = [replace(voter, alive=False) if voter.key.id == node else voter for voter in restarted_voters(quorum)]
     if voters and not forecast_election(voters).electable:
         where = f"their {endpoint_kind(quorum)} endpoints"
         yield f"without it no voter could win an election: the others do not reach each other at {where}"
@@ -246,7 +248,7 @@ def _differences(quorum: Quorum, node: NodeId, voters: Iterable[ReplicaKey]) -> 
 
 def _answers_badly(quorum: Quorum, node: NodeId) -> Iterable[str]:
     """Yields what to know of a voter that is not reached itself."""
-    voter = next((one for one in quorum.dialled_nodes if one.id == node), None)
+    voter = next((controller for controller in quorum.dialled_nodes if controller.id == node), None)
     if voter is None or voter.probe is None:
         return
     if voter.refused:

@@ -90,7 +90,7 @@ def keep_until_caught_up(node: NodeId, others: Iterable[NodeId]) -> str:
 
 
 def _may_run(quorum: Quorum, node: NodeId) -> bool:
-    """Returns whether its process runs, or may run behind an endpoint that does not answer."""
+    """Returns whether a node's process runs, or may run behind an endpoint that does not answer."""
     broker, facts = quorum.brokers.get(node), quorum.nodes.get(node)
     of_broker = broker is not None and broker.alive
     return of_broker or (facts is not None and facts.process is not Process.DOWN)
@@ -109,8 +109,8 @@ def resolve_names_first(quorum: Quorum) -> tuple[str, ...]:
 
 def unresolved_hosts(quorum: Quorum) -> tuple[str, ...]:
     """Returns the host names that voters dial and that do not resolve (NXDOMAIN) by the newest probes, sorted."""
-    probes = [one.probe for one in quorum.dialled_nodes if one.probe is not None]
-    return tuple(sorted({each.endpoint.host for each in probes if each.resolution is Resolution.NAME_NOT_FOUND}))
+    probes = [voter.probe for voter in quorum.dialled_nodes if voter.probe is not None]
+    return tuple(sorted({probe.endpoint.host for probe in probes if probe.resolution is Resolution.NAME_NOT_FOUND}))
 
 
 def brokers_first(quorum: Quorum, nodes: Iterable[NodeId]) -> Iterable[str]:
@@ -169,7 +169,7 @@ def copy_sentence(quorum: Quorum, nodes: Iterable[NodeId]) -> str:
     controllers = [f"node {node} as a broker" for node, _ in held if node in quorum.derived(controllers_only)]
     brokers = f"{'broker' if len(held) == 1 else 'brokers'} {and_join((node for node, _ in held), 4)}"
     start = f"start {controllers[0]}" if len(held) == len(controllers) == 1 else f"start or restart {brokers}"
-    directories = {each for _, of_node in held for each in of_node}
+    directories = {directory for _, of_node in held for directory in of_node}
     return (
         f" Do not {start} before you have copied {_names(directories, 4)}: "
         f"{'it' if len(held) == 1 else 'they'} may hold the only copy of acknowledged records."
@@ -187,7 +187,7 @@ def unflushed_sentence(leaders: Iterable[NodeId], *, only_replica: bool) -> str:
 
 
 def _names(directories: Collection[PartitionDirectory], most: int) -> str:
-    shown = [each.text for each in nsmallest(most, directories)]
+    shown = [directory.text for directory in nsmallest(most, directories)]
     more = len(directories) - len(shown)
     return and_join([*shown, f"{more} more"] if more else shown, most + 1)
 
@@ -198,7 +198,12 @@ def _held(quorum: Quorum, nodes: Iterable[NodeId]) -> list[tuple[NodeId, frozens
 
 
 def _former_voters(quorum: Quorum) -> frozenset[NodeId]:
-    removed = {key.id for one in quorum.history.reconfigurations for key in one.before if key not in one.after}
+    removed = {
+        key.id
+        for reconfiguration in quorum.history.reconfigurations
+        for key in reconfiguration.before
+        if key not in reconfiguration.after
+    }
     return frozenset(removed - quorum.voter_ids)
 
 

@@ -67,7 +67,7 @@ def _controller_steps(quorum: Quorum, controllers: list[NodeId], gone: Sequence[
         return
     leaving = {node.registration.id for node in gone if node.role == "broker"}
     brokers = [node for node in short if node.role == "broker" and node.registration.id not in leaving]
-    for node in (one for one in brokers if one.left_over):
+    for node in (broker for broker in brokers if broker.left_over):
         yield f"# First move the replicas of {node.name} to others: its node runs as a controller only"
         yield unregister_broker(quorum, node.registration.id)
     if brokers := [node for node in brokers if not node.left_over]:

@@ -186,7 +186,7 @@ def held_by_majority(logs: Iterable[StoppedDisk], voters: VoterSet) -> Offset:
 def start_order(decisions: Iterable[NodeDecision], logs: Iterable[StoppedDisk]) -> tuple[ReplicaKey, ...]:
     """Returns the controllers to start first, in order: those that are rescued, the most complete log first."""
     positions = {log.key: log.position for log in logs}
-    rescued = [one.key for one in decisions if one.action is NodeAction.APPLY]
+    rescued = [decision.key for decision in decisions if decision.action is NodeAction.APPLY]
     return tuple(sorted(rescued, key=lambda key: (tuple(-part for part in positions[key]), key)))
 
 

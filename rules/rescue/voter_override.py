@@ -73,7 +73,7 @@ def parse_controllers(text: str, listener: str) -> tuple[Voter, ...]:
             raise ValueError(f"controller {node} occurs twice in the list")
         endpoint = Endpoint(listener=listener, host=match["host"].strip("[]"), port=port)
         address = str(endpoint).lower()
-        other = next((one.key.id for one in voters.values() if str(one.endpoints[0]).lower() == address), None)
+        other = next((voter.key.id for voter in voters.values() if str(voter.endpoints[0]).lower() == address), None)
         if other is not None:
             raise ValueError(
                 f"controllers {other} and {node} both have the address {endpoint}: give each voter its own host or port"
@@ -124,10 +124,12 @@ def compare(persisted: Iterable[Voter], provided: Iterable[Voter]) -> OverrideDi
     lost: dict[NodeId, tuple[Endpoint, ...]] = {}
     for node in both:
         new = after[node].endpoints[0]
-        recorded = [one for one in before[node].endpoints if one.listener.upper() == new.listener.upper()]
-        if [(one.host, one.port) for one in recorded] != [(new.host, new.port)]:
+        recorded = [
+            endpoint for endpoint in before[node].endpoints if endpoint.listener.upper() == new.listener.upper()
+        ]
+        if [(endpoint.host, endpoint.port) for endpoint in recorded] != [(new.host, new.port)]:
             changes[node] = new
-        others = tuple(one for one in before[node].endpoints if one not in recorded)
+        others = tuple(endpoint for endpoint in before[node].endpoints if endpoint not in recorded)
         if others:
             lost[node] = others
     return OverrideDifference(
@@ -142,7 +144,7 @@ def voter_set_text(voters: Iterable[Voter]) -> str:
     """Returns a voter set as Kafka's VoterSet prints it."""
     nodes = ", ".join(
         f"VoterNode(voterKey=ReplicaKey(id={voter.key.id}, directoryId={voter.key.directory_id}), "
-        f"listeners=Endpoints({', '.join(f'{one.listener}://{one}' for one in voter.endpoints)}), "
+        f"listeners=Endpoints({', '.join(f'{endpoint.listener}://{endpoint}' for endpoint in voter.endpoints)}), "
         f"supportedKRaftVersion={_version_range(voter.kraft_versions or KRAFT_VERSIONS)})"
         for voter in sorted(voters, key=lambda voter: voter.key.id)
     )

@@ -135,6 +135,9 @@ class Session:
         if target:
             (self.folder / target).write_text(stdout)
             stdout = ""
+        if str(self.folder) in stdout:
+            # The width of a column would be that of the folder's name.
+            stdout = re.sub(r"(?<=\S) {3,}", "  ", stdout)
         for line in _shown(stdout, shown):
             yield self._of_transcript(line)
         yield from (f"2> {self._of_transcript(line)}" for line in err.getvalue().splitlines())

@@ -103,7 +103,7 @@ screenshots: $(READY) ## update the pictures of the web page and of Slack (needs
 	@$(BIN)/python -m tests.browser
 
 goldens: $(READY) ## update goldens and generated documentation; review every diff
-	@KRAFTWATCH_REWRITE_GOLDENS=1 $(BIN)/pytest --quiet tests/unit/rules tests/scripts tests/unit/streaming/metrics tests/unit/streaming/status tests/unit/streaming/query tests/unit/streaming/replay/test_log_scenarios.py tests/unit/streaming/config/test_refused.py
+	@KRAFTWATCH_REWRITE_GOLDENS=1 $(BIN)/pytest --quiet tests/unit/rules tests/scripts tests/unit/streaming/metrics tests/unit/streaming/status tests/unit/streaming/query tests/unit/streaming/replay/test_log_scenarios.py tests/unit/streaming/config/test_refused.py tests/cli/test_transcripts.py
 	@$(BIN)/python -m tests.generated_files
 
 schemas: $(READY) ## update the record schemas from the jars of every Kafka version (45 MB each, downloaded once)

@@ -3,8 +3,13 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import typer
+
+from connectors.process import extras
+from streaming.cli import app
 
 
 def bash_completions(typed: str) -> list[str]:
@@ -44,3 +49,9 @@ def test_completion_imports_no_heavy_library() -> None:
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 
     assert ended.stdout == "[]\n"
+
+
+def test_completion_needs_no_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
+    verb = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
+    assert verb.make_context("run", ["--config", "x"], resilient_parsing=True).params["config"] == Path("x")

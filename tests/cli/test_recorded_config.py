@@ -41,35 +41,11 @@ def lines(*words: object) -> list[dict[str, Any]]:
     return json_lines(kraftwatch(*words))
 
 
-def newest(recorded: Path) -> str:
-    times = [one["observed_at"] for one in lines("status", "--journal", recorded, "--json")]
-    return str(min(times))
-
-
 def evaluated_as_configured(statuses: list[dict[str, Any]]) -> bool:
     by_name = {one["cluster"]: one for one in statuses}
     off = RULE in {one["rule"] for one in by_name["prod"]["not_applicable"]}
     polls_only = {one["why"] for one in by_name["staging"]["not_applicable"]} >= {NO_LOG}
     return off and polls_only and by_name["staging"]["changed_severities"] == [{"rule": RULE, "severity": "info"}]
-
-
-def test_past_state_is_evaluated_with_the_configuration(recorded: Path, config: Path) -> None:
-    past = ("status", "--journal", recorded, "--at", newest(recorded), "--json")
-    plain, configured = lines(*past), lines(*past, "--config", config)
-
-    assert not evaluated_as_configured(plain)
-    assert evaluated_as_configured(configured)
-    assert [one["cluster"] for one in configured] == ["prod", "staging"]
-    assert [one["cluster"] for one in lines(*past, "--config", config, "--only", "prod")] == ["prod"]
-
-
-def test_timeline_evaluates_again_with_the_configuration(without_ledger: Path, config: Path) -> None:
-    def alerts(*more: object) -> list[tuple[str, str]]:
-        found = lines("timeline", "--journal", without_ledger, "--json", *more)
-        return [(one["cluster"], one["text"]) for one in found if one["kind"] == "alert" and f"{RULE} " in one["text"]]
-
-    assert any(cluster == "prod" for cluster, _ in alerts())
-    assert not any(cluster == "prod" for cluster, _ in alerts("--config", config))
 
 
 def test_report_is_evaluated_with_the_configuration(without_ledger: Path, config: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from connectors.store.journal_writer import JournalWriter
-from tests.cli.program import free_port, kraftwatch, usage_error
+from tests.cli.program import free_port, kraftwatch
 from tests.recordings import TWO_CLUSTERS, recorded_checkpoint
 
 
@@ -41,27 +41,6 @@ def test_check_falls_back_to_the_recorded_state_as_status_does(folder: Path, mon
     # The recorded controllers are asked as well.
     recorded = f"127.0.0.1:{(folder / 'recorded-port').read_text()}"
     assert recorded in {one["endpoint"] for one in status["failing"]}
-
-
-def test_only_selects_among_the_clusters_of_a_journal(folder: Path) -> None:
-    journal = next(folder.glob("**/journal"))
-    selected = kraftwatch("status", "--journal", str(journal), "--only", "stag*", "--json")
-
-    assert [json.loads(line)["cluster"] for line in selected.stdout.splitlines()] == ["staging"]
-    assert "--only test matches none of the clusters: prod, staging" in usage_error(
-        "status", "--journal", journal, "--only", "test", "--json"
-    )
-
-
-def test_what_if_says_that_its_answer_is_about_a_recorded_state_and_how_old_it_is(folder: Path) -> None:
-    journal = next(folder.glob("**/journal"))
-    options = ("--journal", str(journal), "--only", "prod")
-    as_json = json.loads(kraftwatch("what-if", *options, "--json").stdout)
-    text = kraftwatch("what-if", *options).stdout
-
-    assert as_json["assumed"][0].startswith("recorded state, ")
-    assert as_json["assumed"][0].endswith(" old: no node was queried")
-    assert "assumption: recorded state, " in text
 
 
 def test_a_journal_that_this_user_may_not_read_does_not_prevent_the_query(

@@ -1,4 +1,4 @@
-"""Commands on the machine of a running job, of whose cluster no controller runs any more."""
+"""Commands that ask the page of a running job; `transcripts/running_job.txt` has those on its machine."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from connectors.gather.node_directory import KnownEndpoints, endpoints_json
 from connectors.process.wall_clock import wall_ms
 from connectors.settings.secret import Secret
 from connectors.store.journal_writer import JournalWriter
@@ -28,7 +27,6 @@ from streaming.web.past_states import PastStates
 from streaming.web.server import Server
 from tests.cli.program import kraftwatch, usage_error
 from tests.in_background import in_background
-from tests.sinks.server import serving
 from tests.unit.streaming.query.status_journal import journal, observed, polled
 
 CLUSTER_ID, TOKEN = "cluster-id", "canary-token-7d1e"
@@ -64,57 +62,6 @@ def answer(verb: str, *more: str, cluster: str = "a=127.0.0.1:1") -> dict[str, A
 
 def rules(answered: dict[str, Any]) -> set[str]:
     return {one["rule"] for one in answered["findings"]}
-
-
-def test_check_and_status_name_the_outage(runs: Checkpoint) -> None:
-    checked, status = answer("check"), answer("status")
-
-    assert (checked["exit_code"], checked["source"], status["source"]) == (2, "journal", "journal")
-    assert "no-leader" in rules(checked) & rules(status)
-    assert checked["recorded_at"] is not None
-    assert f"cluster a: known from the job in {runs.folder.name} until " in checked["stderr"]
-
-
-def test_safe_to_restart_and_what_if_answer_of_what_the_job_knows(runs: Checkpoint) -> None:
-    restart, prediction = answer("safe-to-restart", "1"), answer("what-if", "--lose", "2")
-
-    assert restart["against"] == ["no controller leads the quorum (all refuse connections): fix that first"]
-    assert prediction["assumed"][0].endswith(" old: no leader answered now")
-
-
-def test_a_job_that_has_ended_is_not_asked_by_default(job: Checkpoint) -> None:
-    checked = answer("check")
-
-    assert (checked["exit_code"], checked["source"], rules(checked)) == (3, "none", {"monitor-blind"})
-
-
-def test_a_cluster_that_the_job_knows_by_another_name_is_found_by_its_id(
-    runs: Checkpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("streaming.query.live.identify", lambda *_: CLUSTER_ID)
-    checked = answer("check", cluster="other=127.0.0.1:1")
-
-    assert (checked["cluster"], checked["source"]) == ("other", "journal")
-    assert "no-leader" in rules(checked)
-
-
-def test_a_cluster_whose_id_no_node_reports_is_found_by_a_recorded_address(runs: Checkpoint) -> None:
-    known = KnownEndpoints(polled=answer_of_leader().nodes)
-    with JournalWriter(runs.journal) as writer:
-        writer.append([observed(answer_of_leader(), wall_ms())])
-        writer.note_endpoints({"a": endpoints_json().dump_json(known).decode()})
-        writer.publish()
-
-    assert "no-leader" in rules(answer("check", cluster="other=127.0.0.1:2"))
-
-
-def test_what_a_job_recorded_of_another_cluster_is_not_used(runs: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streaming.query.live.identify", lambda *_: "another-id")
-    checked = answer("check", "--timeout", "1")
-
-    assert (checked["source"], rules(checked)) == ("none", {"monitor-blind"})
-    assert "cluster a has the id another-id, and the job in " in checked["stderr"]
-    assert "is of another cluster and is not used" in checked["stderr"]
 
 
 def test_the_checkpoint_of_the_service_is_found_from_any_folder(
@@ -194,18 +141,6 @@ def test_a_job_without_a_journal_says_what_to_give_instead(folder: Path) -> None
         f"--job {url}: this job has no journal of the cluster, as with source: kafka, where a relay gathers; "
         "without --job, give --config with the job's configuration, or --cluster NAME=HOST:PORT"
     }
-
-
-def test_a_server_that_is_no_job_is_named_and_the_query_goes_on(folder: Path) -> None:
-    with serving() as server:
-        checked = answer("check", "--job", server.url, "--timeout", "1")
-
-    assert checked["source"] == "none"
-    assert "the answer is not that of a job of this version: check the URL" in checked["stderr"]
-
-
-def test_a_page_is_not_combined_with_a_past_state(folder: Path) -> None:
-    assert "do not combine it with --journal" in usage_error("status", "--job", "http://h", "--journal", folder)
 
 
 def test_the_default_checkpoint_is_that_of_a_job() -> None:

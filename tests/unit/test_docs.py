@@ -14,6 +14,7 @@ from connectors.store import journal_file
 from connectors.store.revisions import REVISION
 from rules.evaluate import ALL_RULES
 from streaming.config import checked
+from streaming.data_quality.quarantine_report import STATUS_TEXTS
 from streaming.pipeline import checkpoint
 from streaming.replay import state_codec
 from tests import docs_site
@@ -122,3 +123,9 @@ def test_the_stored_formats_have_their_present_versions() -> None:
         f"the first byte of the value: {relay_message.VERSION}",
     ):
         assert f"{version} |" in page
+
+
+def test_page_of_contracts_explains_each_result_of_a_quarantined_item() -> None:
+    page = (DOCS / "data-contracts.md").read_text()
+
+    assert [text for text in STATUS_TEXTS.values() if f"- `{text}`: " not in page] == []

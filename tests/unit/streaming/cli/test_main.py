@@ -1,15 +1,11 @@
-"""The command itself: errors of the machine, the version, help texts, and shell completion."""
+"""The help texts."""
 
-import errno
-import os
 from collections.abc import Iterator
-from importlib import metadata
 
 import pytest
 import typer.main
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from connectors.errors import UsageError
 from streaming import cli
 from streaming.cli.verbs import Verb
 
@@ -23,52 +19,6 @@ def verbs(command: AnyCommand, path: str = "kraftwatch") -> Iterator[tuple[str, 
             found = inside.load() if isinstance(inside, Verb) else inside
             assert isinstance(found, AnyCommand)
             yield from verbs(found, f"{path} {name}")
-
-
-FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/data/checkpoint/cluster.tmp")
-FULL_TEXT = "/data/checkpoint/cluster.tmp: no space left on device"
-
-
-@pytest.mark.parametrize(
-    ("verb", "problem", "code", "sentence"),
-    [
-        ("run", FULL, 1, FULL_TEXT),
-        # 1 is a result of these verbs.
-        ("check", FULL, 3, FULL_TEXT),
-        ("data audit", FULL, 3, FULL_TEXT),
-        # What a node says in an error cannot control the terminal.
-        ("check", UsageError("c1:9093 answers as cluster \x1b[2J"), 2, r"c1:9093 answers as cluster \x1b[2J"),
-    ],
-)
-def test_error_is_one_sentence_and_an_exit_code(
-    verb: str,
-    problem: Exception,
-    code: int,
-    sentence: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def fail(**_: object) -> None:
-        raise problem
-
-    monkeypatch.setattr(cli, "app", fail)
-    monkeypatch.setattr("sys.argv", ["kraftwatch", *verb.split()])
-
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-
-    assert ended.value.code == code
-    assert capsys.readouterr().err == f"kraftwatch: {sentence}\n"
-
-
-def test_version_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("sys.argv", ["kraftwatch", "--version"])
-
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-
-    assert ended.value.code == 0
-    assert capsys.readouterr().out == f"kraftwatch {metadata.version('kraftwatch')}\n"
 
 
 VERBS = dict(verbs(typer.main.get_group(cli.app)))

@@ -45,16 +45,6 @@ def test_the_list_of_verbs_has_the_first_sentence_of_each_help_text(name: str) -
     assert verb.help == " ".join((verb.load().help or "").split("\n\n")[0].split())
 
 
-@pytest.mark.parametrize("name", DATA)
-def test_a_verb_of_data_also_answers_to_its_former_name_and_prints_the_new_one(name: str) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-m", "streaming", name, "--help"], capture_output=True, text=True, check=True
-    )
-
-    assert ended.stderr == f"kraftwatch: `kraftwatch {name}` is now `kraftwatch data {name}`; until 0.2 both work\n"
-    assert f"Usage: kraftwatch data {name} [OPTIONS]" in ended.stdout
-
-
 def loaded(words: list[str], modules: tuple[str, ...]) -> str:
     ended = subprocess.run(
         [sys.executable, "-c", AT.format(modules=modules, words=words)], capture_output=True, text=True, check=True

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
-from streaming.config import load
+from streaming.config import Config, load
 from streaming.config.loading import mistakes
+from streaming.config.sentences import PATTERN_SENTENCES
 from tests.golden_file import assert_golden
+from tests.unit.streaming.config.section_models import all_models
 
 CASES = Path(__file__).parent / "refused"
 SECRET = "do-not-print-me"
@@ -53,3 +55,10 @@ def test_invalid_configuration_is_refused_in_one_sentence_with_its_line_and_with
 
 def test_every_file_of_cases_is_read() -> None:
     assert {path.stem for path in CASES.iterdir()} == {*AROUND}
+
+
+def test_every_pattern_of_the_configuration_has_its_sentence() -> None:
+    fields = [field for model in all_models(Config) for field in model.model_fields.values()]
+    patterns = {getattr(each, "pattern", None) for field in fields for each in field.metadata} - {None}
+    assert len(patterns) > 5
+    assert patterns == {*PATTERN_SENTENCES}

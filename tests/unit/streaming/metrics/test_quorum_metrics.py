@@ -1,7 +1,4 @@
-"""The metrics of a quorum: what is unknown is absent, and what two or more polls give.
-
-The values of one poll are in `test_metric_values.py`.
-"""
+"""The metrics of a quorum that two or more polls give. Those of one poll are in `tests/unit/streaming/status/views`."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,33 +13,9 @@ from streaming.status.cluster_status import ClusterStatus
 from streaming.status.voters import ReplicaRole
 from tests.metric_page import HIDDEN_METRICS
 from tests.present import present
-from tests.situation.case import evaluated
 from tests.situation.commands import situation
 from tests.unit.streaming.metrics.exposition import MetricsFixture, names, reader
-from tests.unit.streaming.status.status_situations import NOTHING_ANSWERED
 from tests.unit.streaming.status.statuses import NO_OBSERVATION, replica
-
-
-def test_uncommitted_voter_change_is_pending(tmp_path: Path) -> None:
-    adding = reader(MetricsFixture(tmp_path).batch(situation("adding 4")).samples())
-    removing = reader(MetricsFixture(tmp_path).batch(situation("removing 1")).samples())
-
-    pending = ("pending_add_voter", "pending_remove_voter", "uncommitted_voter_change")
-    assert [adding(name) for name in pending] == [1, 0, 1]
-    assert [removing(name) for name in pending] == [0, 1, 1]
-    both = reader(MetricsFixture(tmp_path / "both").batch(situation("removing 1", "adding 4")).samples())
-    assert [both(name) for name in pending] == [1, 1, 1]
-    assert (adding("number_of_voters"), removing("number_of_voters")) == (4, 2), "the leader's set counts votes"
-    moving = reader(MetricsFixture(tmp_path / "moving").batch(situation("moving 2 c2:19093")).samples())
-    assert [moving(name) for name in pending] == [0, 0, 1]
-
-
-def test_poll_without_the_leaders_row_shows_no_voter_as_offline(tmp_path: Path) -> None:
-    """With its clock the other rows are compared: without it, who fetches is not known."""
-    read = reader(MetricsFixture(tmp_path).batch(situation("removing 3", "gone 3-dir3 1s")).samples())
-
-    assert (read("number_of_offline_voters"), read("voters_fetching"), read("failure_tolerance")) == (None,) * 3
-
 
 METRICS_OF_A_POLL = {
     *("log_end_offset", "log_end_epoch", "replica_lag_records", "replica_lag_seconds", "replica_fetch_age_seconds"),
@@ -69,12 +42,6 @@ def test_metrics_of_a_poll_are_absent_without_a_leader(outage: str, leaderless: 
     assert read("staleness_seconds") is not None
 
 
-def test_there_is_no_current_leader_as_soon_as_no_controller_leads(tmp_path: Path) -> None:
-    read = reader(MetricsFixture(tmp_path).batch(situation("leaderless 1,2 for 5s")).samples())
-
-    assert (read("leaderless"), read("current_leader"), read("current_epoch")) == (1, None, 7)
-
-
 def test_cluster_without_an_observation_has_only_cluster_configured(tmp_path: Path) -> None:
     running = MetricsFixture(tmp_path, ("prod", "never")).batch(situation())
 
@@ -98,24 +65,6 @@ def test_age_of_a_status_is_that_of_the_newest_evaluation(tmp_path: Path) -> Non
     running.now_ms += 500
 
     assert reader(running.samples())("status_age_seconds") == 0.5
-
-
-def test_quorum_without_an_observation_has_no_metrics(tmp_path: Path) -> None:
-    samples = MetricsFixture(tmp_path).batch(situation(*NOTHING_ANSWERED)).samples()
-
-    of_kips = {spec.name for spec in KIP_METRICS}
-    assert names(samples) & of_kips == set()
-    assert reader(samples)("recovering_partitions") is None
-
-
-def test_a_flat_high_watermark_and_the_growing_log_of_the_leader_are_exported(tmp_path: Path) -> None:
-    quorum = situation("stopped 2", "stuck 1 since 31s", "stalled 31s")
-    read = reader(MetricsFixture(tmp_path).batch(quorum).samples())
-
-    ends = [read("log_end_offset", node_id=str(node), directory_id=f"dir{node}", role="voter") for node in (1, 2, 3)]
-    assert (read("high_watermark"), ends) == (9_938, [9_938, 9_760, 10_000])
-    (stands_still,) = (one for one in evaluated(quorum).findings if one.rule == "high-watermark-stalled")
-    assert stands_still.evidence["uncommitted_records"] == 62, "also those that kraftwatch has not read yet"
 
 
 def polled(second: int, *ends: int, leader: int = 3, lag_ms: int = 0) -> ClusterStatus:

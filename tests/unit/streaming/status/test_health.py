@@ -1,36 +1,12 @@
-"""The health of a cluster in one word, where a state comes from, and how old it is."""
+"""The health of several clusters or without an answer, where a state comes from, and how old it is."""
 
 from dataclasses import replace
-
-import pytest
 
 from streaming.status.build_status import cluster_status
 from streaming.status.check_output import evaluate_restart
 from streaming.status.health import Health, health, worst
 from tests.situation.commands import situation
 from tests.unit.streaming.status.statuses import state_of
-
-
-@pytest.mark.parametrize(
-    ("commands", "verdict", "code"),
-    [
-        ((), Health.HEALTHY, 0),
-        (("static",), Health.HEALTHY, 0),
-        (("probe 2 name-not-found",), Health.WARNING, 1),
-        (("probe 1,2,3 name-not-found",), Health.CRITICAL, 2),
-        (("leaderless 1,2",), Health.CRITICAL, 2),
-        (("all-refuse",), Health.CRITICAL, 2),
-        (("probe 2 resolver-fails",), Health.UNKNOWN, 3),
-        (("unanswered 14s", "fails log timed-out 1 for 13s"), Health.UNKNOWN, 3),
-        (("probe 2 resolver-fails", "probe 3 name-not-found"), Health.WARNING, 1),
-        # One spare observer gains nothing: that is information.
-        (("observer 4",), Health.HEALTHY, 0),
-    ],
-)
-def test_health_and_its_exit_code(commands: tuple[str, ...], verdict: Health, code: int) -> None:
-    found = health(cluster_status(state_of(situation(*commands))))
-
-    assert (found, found.exit_code) == (verdict, code)
 
 
 def test_missing_data_is_unknown_health() -> None:

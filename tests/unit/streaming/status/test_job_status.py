@@ -11,20 +11,8 @@ from streaming.status.build_status import RECOVERING_LIMIT, job_cluster_status
 from streaming.status.cluster_status import from_json, to_bytes
 from tests.situation.commands import situation
 from tests.situation.situation import NOW
-from tests.unit.streaming.status.status_situations import SITUATIONS
+from tests.unit.streaming.status.situation_views import SITUATIONS
 from tests.unit.streaming.status.statuses import job_status
-
-
-def test_healthy_cluster_is_live() -> None:
-    status = job_status(situation())
-    assert (status["source"], status["leader_id"], status["failures_left"]) == ("live", 3, 1)
-    assert [row["status"] for row in status["replicas"]][:3] == ["Leader", "Follower", "Follower"]
-    assert status["now_ms"] == NOW
-
-
-def test_cluster_without_an_answer_keeps_its_last_state() -> None:
-    status = job_status(situation("leaderless 1,2 for 60s"))
-    assert (status["source"], status["now_ms"], status["described_at"]) == ("journal", NOW, iso(Millis(NOW - 60_000)))
 
 
 def test_recovering_partitions_beyond_the_limit_are_counted() -> None:

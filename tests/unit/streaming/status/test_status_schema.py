@@ -15,7 +15,7 @@ from streaming.status.build_status import cluster_status
 from streaming.status.cluster_status import from_json, status_json, to_bytes
 from tests.status_schema import PATH
 from tests.unit.connectors.logdir.log_dirs import stopped_quorum
-from tests.unit.streaming.status.status_situations import SITUATIONS
+from tests.unit.streaming.status.situation_views import SITUATIONS
 from tests.unit.streaming.status.statuses import job_status, status
 
 SCHEMA: dict[str, Any] = json.loads(PATH.read_text(encoding="utf-8"))

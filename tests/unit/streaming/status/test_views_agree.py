@@ -2,75 +2,42 @@
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rules.alert import Alert
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
 from rules.formatting import utc_text
-from rules.lifecycle import TrackedConditions, advance
+from rules.lifecycle import advance
 from rules.model.identifiers import Millis
-from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.notifications.route import Silence
-from streaming.status.build_status import cluster_status, job_cluster_status
+from streaming.status.build_status import cluster_status
 from streaming.status.check_output import check_json, check_text
 from streaming.status.cluster_status import with_job_alerts
 from streaming.status.health import Health, health
 from streaming.status.job_alerts import JobAlerts
-from streaming.status.status_store import ReceivedStatus
-from streaming.web.cluster_view import ClusterView
 from tests.present import present
 from tests.simulation.simulation import Simulation
 from tests.situation.commands import situation
 from tests.situation.situation import NOW
 from tests.unit.connectors.sinks.sink_alerts import alert
-from tests.unit.streaming.status.printed_status import printed_state, printed_status
+from tests.unit.streaming.status.printed_status import printed_status
+from tests.unit.streaming.status.situation_views import page, tracked_conditions
 from tests.unit.streaming.status.statuses import state_of
 
 THRESHOLDS = thresholds_for({})
 
 
-def page(quorum: Quorum, tracked: TrackedConditions | None = None, history: tuple[Alert, ...] = ()) -> ClusterView:
-    """Returns the page of the job after the micro-batch with this quorum."""
-    status = job_cluster_status(quorum, THRESHOLDS, evaluate(quorum, THRESHOLDS), tracked)
-    received = ReceivedStatus(status=status, received_at_ms=quorum.now_ms)
-    return ClusterView(name=quorum.cluster, now_ms=quorum.now_ms, received=received, history=history)
-
-
-@pytest.mark.parametrize("lost", ["unclean orders 0", "unclean orders 0 recovered"], ids=["recovering", "recovered"])
-def test_no_view_is_healthy_while_acknowledged_records_may_be_lost(lost: str) -> None:
-    quorum = situation(lost)
-    state = state_of(quorum)
+def test_no_view_is_healthy_while_records_may_be_lost_also_if_its_rule_is_turned_off() -> None:
+    state = state_of(situation("unclean orders 0"))
     without_findings = replace(state, evaluation=replace(state.evaluation, findings=()))
-    if quorum.recovering:
-        # Also if its rule is turned off.
-        assert health(cluster_status(without_findings)) is Health.WARNING
-    assert health(cluster_status(state)).exit_code in (1, 2)
-    assert "Acknowledged records may be lost" in check_text(state).plain
-    assert "Acknowledged records may be lost" in printed_state(state)
-    before_the_hold = page(quorum)
-    assert before_the_hold.health is Health.WARNING
-    assert before_the_hold.headline.startswith("Acknowledged records may be lost")
-
-
-def test_no_view_is_healthy_without_a_leader() -> None:
-    # In the first second of an election.
-    quorum = situation("unanswered 500ms", "fails log no-leader 1,2 for 0s")
-    assert health(cluster_status(state_of(quorum))) is Health.UNKNOWN
-    assert page(quorum).health is Health.UNKNOWN
-    assert page(quorum).headline == "No controller is known to lead the quorum now"
-
-
-def pending(quorum: Quorum) -> TrackedConditions:
-    return advance(TrackedConditions(), evaluate(quorum, THRESHOLDS), quorum, THRESHOLDS)[0]
+    assert health(cluster_status(without_findings)) is Health.WARNING
 
 
 def test_headline_of_a_pending_fault_is_the_fault_and_when_it_fires() -> None:
     down = situation("stopped 2 since 20s")
-    tracked = pending(down)
+    tracked = tracked_conditions(down)
     headline = page(down, tracked).headline
     assert headline.startswith("Voter 2 has not fetched since ")
     assert headline.endswith("2 of 3 voters are in sync; 2 are needed (fires in 2 min)")
@@ -80,39 +47,9 @@ def test_headline_of_a_pending_fault_is_the_fault_and_when_it_fires() -> None:
     assert due.headline.endswith("(fires with the next observation)")
     # An information that will fire is not the state of the cluster.
     spare = situation("observer 4")
-    tracked = pending(spare)
+    tracked = tracked_conditions(spare)
     assert [one.rule for one in tracked.conditions.values()] == ["observer-could-be-voter"]
     assert "fires" not in page(spare, tracked).headline
-
-
-def test_headline_of_a_pending_fault_comes_before_what_its_consequences_leave_unknown() -> None:
-    dying = situation("probe 1,2 refused", "leaderless 3")
-    headline = page(dying, pending(dying)).headline
-    assert headline.startswith("No leader since ")
-    assert headline.endswith("(fires in 5 s)")
-    # Also where no job tracks it.
-    assert page(dying).headline.startswith("No leader since ")
-    assert "inhibited" not in page(dying).headline
-
-
-def test_check_and_status_say_when_a_finding_with_a_hold_of_its_own_fires() -> None:
-    dead = situation("fenced 101,102")
-    for shown in (check_text(state_of(dead)).plain, printed_state(state_of(dead))):
-        assert "critical broker-fenced · broker 101 · fires once it has lasted 60 s" in shown
-
-
-def test_headline_where_nothing_answers_is_what_is_not_answered() -> None:
-    headline = page(situation("unanswered 25s")).headline
-    assert headline.startswith("The state of the quorum is unknown: no current answer from the metadata log")
-
-
-def test_check_and_status_say_when_a_finding_fires() -> None:
-    down = state_of(situation("stopped 2 since 20s"))
-    for shown in (check_text(down).plain, printed_state(down)):
-        assert "warning failure-tolerance · quorum · fires once it has lasted 2 min" in shown
-        # What follows from a finding is no gap in what is observed.
-        assert "unknown voter-lagging" not in shown
-        assert "not evaluated voter-lagging: failure-tolerance explains it" in shown
 
 
 def test_check_and_status_say_that_an_alert_fires_and_who_holds_it_back() -> None:
@@ -128,13 +65,6 @@ def test_check_and_status_say_that_an_alert_fires_and_who_holds_it_back() -> Non
         assert f"warning failure-tolerance · quorum · fires, since {utc_text(NOW)}\n" in shown
         assert "fires once it has lasted 2 min" not in shown
         assert f"silenced by Ana until {utc_text(silence.ends_at_ms)}: CHG-1" in shown
-
-
-def test_status_and_check_where_nothing_answers_name_the_doctor() -> None:
-    nothing = state_of(situation("unread always", "unpolled always"), live=False)
-    for shown in (check_text(nothing).plain, printed_state(nothing)):
-        assert "what to do: kraftwatch doctor, with the same options" in shown
-    assert "kraftwatch doctor" not in printed_state(state_of(situation()))
 
 
 @given(seed=st.integers(0, 400), steps=st.integers(500, 5_000))

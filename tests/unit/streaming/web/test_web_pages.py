@@ -19,7 +19,6 @@ from rules.notifications.route import Silence
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.status.cluster_status import ClusterStatus, StatusSource
 from streaming.status.status_store import ReceivedStatus, StatusStore
-from streaming.status.voters import PendingVoters
 from streaming.web.cluster_view import ClusterView
 from streaming.web.fleet_view import FleetView
 from streaming.web.templating import render_cluster
@@ -97,16 +96,6 @@ def test_api_of_one_cluster(fixture: PageFixture) -> None:
     assert body["status"]["cluster"] == "prod"
     assert [(line["rule"], line["state"]) for line in body["history"]] == [("no-leader", "firing")]
     assert (body["silences"], body["recovered"]) == ([], [])
-
-
-def test_numbers_of_an_old_poll_are_unknown_without_a_leader(fixture: PageFixture) -> None:
-    numbers = dict(re.findall(r"<dt>([^<]+)</dt><dd>(.*?)</dd>", fixture.get("/clusters/prod").text))
-    shown = {name: re.sub(r"<[^>]+>", "", numbers[name]).strip() for name in ("Leader", "Votes", "Largest voter lag")}
-    assert shown["Leader"].startswith("none")
-    assert shown["Votes"].startswith("? of 3")
-    assert shown["Largest voter lag"] == "unknown"
-    answered = dict(re.findall(r"<dt>([^<]+)</dt><dd>(.*?)</dd>", fixture.get("/clusters/calm").text))
-    assert answered["Largest voter lag"].startswith("0 ")
 
 
 def test_cluster_name_with_markup_and_each_rule_have_a_page(fixture: PageFixture) -> None:
@@ -229,14 +218,6 @@ def rendered(status: ClusterStatus, topic: str = "", **more: Any) -> str:
 def test_a_topic_can_be_searched_before_the_log_was_read() -> None:
     """As a page does that stays open while the job restarts."""
     assert 'value="orders"' in rendered(NO_OBSERVATION, topic="orders")
-
-
-def test_an_endpoint_that_is_not_committed_yet_is_a_pending_change_of_the_voters() -> None:
-    moved = replace(NO_OBSERVATION, pending_voters=PendingVoters(added=(), removed=(), moved=(NodeId(2), NodeId(3))))
-    pending = re.search(r"<dt>Pending</dt><dd>(.*?)</dd>", rendered(moved))
-
-    assert pending is not None
-    assert re.sub(r"<[^>]+>", "", pending[1]) == "endpoints of 2, 3 not committed yet"
 
 
 def test_recorded_voters_are_unknown_before_the_log_was_read() -> None:

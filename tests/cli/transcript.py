@@ -14,7 +14,8 @@ Below it: `exit CODE`, unless that is 0; stdout; stderr with `2>` before each li
 (`+`), changed (`~`) and removed (`-`); the methods of its requests to the HTTP double. A `.` is an empty line.
 
 `TMP` is the folder, `SERVER` the address of the HTTP double, `MOVED` the voters of the stopped quorum with other
-endpoints, `OTHER` another user, `VERSION` that of kraftwatch, `PYTHON` the interpreter, `x*201` so many of them, `\\udcff` no UTF-8.
+endpoints, `OTHER` another user, `VERSION` that of kraftwatch, `PYTHON` the interpreter, `x*201` so many of
+them, `\\udcff` no UTF-8.
 """
 
 import gc

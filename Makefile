@@ -57,10 +57,11 @@ compiled-tests: $(READY)
 downloads: $(READY)
 	-@$(BIN)/python -c 'from pathlib import Path; from deploy.lab.lab import Lab; Lab(Path()).prepare()'
 
-test-long: $(READY) ## run the long tests: slow and rare scenarios on real Kafka and real Spark (3 h with WORKERS=1)
-	@echo "test-long: about 3 hours with WORKERS=1"
+# Without PART= all parts: `python -m tests.long_parts` prints them, and which files each has.
+test-long: $(READY) ## run the long tests, slow and rare scenarios on real Kafka and Spark, or one PART= of them (3 h with WORKERS=1)
+	@$(BIN)/python -m tests.long_parts $(PART) >/dev/null
 	@$(MAKE) --no-print-directory downloads
-	@$(PYTEST) -m long --durations=15
+	@$(PYTEST) -m long --durations=15 $$($(BIN)/python -m tests.long_parts $(PART) 2>/dev/null)
 
 test-pyspark: $(READY) ## run the Spark tests with another version of pyspark, VERSION= (4.3.0), in .venv-pyspark
 	@test -x .venv-pyspark/bin/python || $(PYTHON) -m venv .venv-pyspark
@@ -86,7 +87,7 @@ lint: $(READY)
 bench: $(READY) ## measure every section, or ONLY=NAME,... (day: HOURS=, SPEED=, SOURCE=; week: DAYS=; object-store: CLUSTERS=, COPIES=, EXECUTORS=, LATENCY=, TRIGGER=, MANAGER=), write the tables of docs/performance.md (an hour)
 	@ONLY=$(ONLY) HOURS=$(HOURS) SPEED=$(SPEED) SEED=$(SEED) SOURCE=$(SOURCE) DAYS=$(DAYS) LATENCY=$(LATENCY) TRIGGER=$(TRIGGER) MANAGER=$(MANAGER) CLUSTERS=$(CLUSTERS) COPIES=$(COPIES) EXECUTORS=$(EXECUTORS) $(BIN)/python -m tests.bench
 
-evaluate: $(READY) build/spark.jsa ## inject faults into a real quorum (ONLY=WORD,...), count notifications, write docs/comparison.md (15 min)
+evaluate: $(READY) ## inject faults into a real quorum (ONLY=WORD,...), count notifications, write docs/comparison.md (15 min)
 	@KRAFTWATCH_WRITE_COMPARISON=1 $(BIN)/pytest tests/job/test_evaluated_faults.py -k "$(subst $(COMMA), or ,$(ONLY))"
 
 simulate: $(READY) ## simulate a quorum with faults (SEED=, STEPS=) and compare the alerts with the simulated state

@@ -133,6 +133,15 @@ class Lab(deploy.lab.lab.Lab):
             raise LabError(f"the request of the admin failed: {error}") from error
 
     @property
+    def unfenced_brokers(self) -> set[int]:
+        """The brokers that are not fenced, as a running broker knows."""
+        client = self.admin
+        try:
+            return {*client.list_topics(timeout=ADMIN_S).brokers}
+        except KafkaException as error:
+            raise LabError(f"the request of the admin failed: {error}") from error
+
+    @property
     def admin_options(self) -> Sequence[str]:
         """The options with which Kafka's tools log in as the admin; none without a login at the controllers."""
         return [] if self._security is None else ["--command-config", str(self._security.admin_file)]
@@ -180,17 +189,6 @@ class Lab(deploy.lab.lab.Lab):
     def await_leader(self, *among: int) -> QuorumState:
         """Waits until a controller leads, one of these if any are given; returns the state that it reports."""
         return self.await_state(lambda state: not among or state.leader_id in among, what="a leader")
-
-    @property
-    def leader(self) -> int:
-        """The leader, once there is one."""
-        return self.await_leader().leader_id
-
-    @property
-    def followers(self) -> list[int]:
-        """The other controllers."""
-        leader = self.leader
-        return [node for node in self.controllers if node != leader]
 
     def add_controller(self, id_: int) -> None:
         """Runs `kafka-metadata-quorum add-controller` for a running observer and waits until it is a voter."""

@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import islice, takewhile
 
 from connectors.errors import StoreError
@@ -31,6 +32,60 @@ TEXT_S = 10.0
 """How often newer texts of firing alerts are stored: they change with each evaluation."""
 _KEEP_MS = 30 * 86_400_000
 """How long an alert is kept, by the clock that `record` is given."""
+
+
+class _Views:
+    """What follows from which transitions are recorded and delivered; each view is computed when it is read first.
+
+    A view has keys, because the text of a recorded transition changes with each evaluation.
+    """
+
+    def __init__(self, records: Mapping[AlertKey, AlertRecord], sinks: Mapping[str, SinkRecord]) -> None:
+        self._records, self._sinks = records, sinks
+        self._pending: dict[str, Sequence[AlertKey]] = {}
+
+    def pending(self, sink: str) -> Sequence[AlertKey]:
+        """Returns the transitions that are pending for a sink, oldest first."""
+        if sink not in self._pending:
+            self._pending[sink] = self._pending_of(sink, self._records.items())
+        return self._pending[sink]
+
+    def forget_pending(self, sink: str) -> None:
+        """A transition may have become pending for this sink."""
+        self._pending.pop(sink, None)
+
+    def settle(self, sink: str) -> None:
+        """Transitions are no longer pending for this sink: only those that were are looked at."""
+        before = self._pending.get(sink)
+        if before is not None:
+            self._pending[sink] = self._pending_of(sink, ((key, self._records[key]) for key in before))
+
+    def _pending_of(self, sink: str, records: Iterable[tuple[AlertKey, AlertRecord]]) -> Sequence[AlertKey]:
+        status = self._sinks[sink].status
+        return [key for key, record in records if status[record.number] is DeliveryStatus.PENDING]
+
+    @cached_property
+    def newest(self) -> Mapping[str, Mapping[tuple[str, str], AlertKey]]:
+        """By cluster, then by rule and subject: the newest transition of each alert."""
+        found: dict[str, dict[tuple[str, str], AlertKey]] = {}
+        for key, record in self._records.items():
+            found.setdefault(record.alert.cluster, {})[record.alert.rule, record.alert.subject] = key
+        return found
+
+    @cached_property
+    def firing(self) -> Mapping[AlertKey, int]:
+        """The newest transition of each alert that is firing, with its number, oldest first."""
+        newest = [self._records[key] for of_cluster in self.newest.values() for key in of_cluster.values()]
+        firing = [record for record in newest if record.alert.state is AlertState.FIRING]
+        return {record.alert.key: record.number for record in sorted(firing, key=lambda record: record.number)}
+
+    @cached_property
+    def incidents(self) -> Mapping[str, Sequence[AlertKey]]:
+        """The transitions of each incident, oldest first."""
+        found: dict[str, list[AlertKey]] = {}
+        for key, record in self._records.items():
+            found.setdefault(record.incident, []).append(key)
+        return found
 
 
 class Ledger:
@@ -55,25 +110,14 @@ class Ledger:
     def refresh(self) -> None:
         """Reads the ledger again: whether a write took effect whose answer was lost, or what another job wrote."""
         records, sinks = self._store.content()
-        self._records: dict[int, AlertRecord] = {}
-        """By number, oldest first: the other mappings refer to these records."""
-        self._by_key: dict[AlertKey, AlertRecord] = {}
-        self._newest: dict[str, dict[tuple[str, str], AlertRecord]] = {}
-        """By cluster, then by rule and subject: the newest transition of each alert."""
-        self._unstored_texts: dict[int, AlertRecord] = {}
-        """By number: alerts that have another text in memory than in the database."""
-        self._firing: dict[int, AlertRecord] = {}
-        """By number: the newest transition of each alert that is firing."""
-        self._by_incident: dict[str, dict[int, AlertRecord]] = {}
-        self._sinks: dict[str, SinkRecord] = {}
+        self._records: dict[AlertKey, AlertRecord] = {record.alert.key: record for record in records}
+        """Every transition, oldest first."""
+        self._sinks: dict[str, SinkRecord] = dict(sinks)
         """The known sinks, also those that are not configured now."""
-        self._pending: dict[str, dict[int, AlertRecord]] = {}
-        """By sink and number, oldest first."""
-        for record in records:
-            self._apply(record)
+        self._unstored_texts: set[AlertKey] = set()
+        """Transitions that have another text in memory than in the database."""
+        self._views = _Views(self._records, self._sinks)
         self._grouper = self._grouped()
-        for sink, stored in sinks.items():
-            self._apply_sink(sink, stored)
 
     def _grouped(self) -> IncidentGrouper:
         grouper = IncidentGrouper(ALL_RULES)
@@ -87,29 +131,28 @@ class Ledger:
         For a known one, the firing alerts are pending again that were discarded, and that its route `takes` by now.
         """
         self._active_sinks.add(sink)
-        stored = self._sinks.get(sink)
+        stored, firing = self._sinks.get(sink), self._views.firing
         if stored is None:
             # Discarded, not delivered: else the sink would be notified that an alert it does not know resolved.
             status = {
-                number: DeliveryStatus.PENDING if number in self._firing else DeliveryStatus.DISCARDED
-                for number in self._records
+                record.number: DeliveryStatus.PENDING if key in firing else DeliveryStatus.DISCARDED
+                for key, record in self._records.items()
             }
             self._store.add_sink(sink, status)
-            stored = SinkRecord(status=status, notified={})
-            still = {record.incident for record in self._firing.values()}
+            self._sinks[sink] = SinkRecord(status=status, notified={})
             self._earlier[sink] = {
-                each: [one.alert for number, one in self._by_incident[each].items() if number not in self._firing]
-                for each in still
+                incident: [self._records[key].alert for key in self._views.incidents[incident] if key not in firing]
+                for incident in {self._records[key].incident for key in firing}
             }
         else:
             again = {
                 number: DeliveryStatus.PENDING
-                for number, record in self._firing.items()
-                if stored.status[number] is DeliveryStatus.DISCARDED and takes(record.alert)
+                for key, number in firing.items()
+                if stored.status[number] is DeliveryStatus.DISCARDED and takes(self._records[key].alert)
             }
             self._store.note(sink, again)
             stored.status.update(again)
-        self._apply_sink(sink, stored)
+        self._views.forget_pending(sink)
 
     def deactivate_sink(self, sink: str) -> None:
         """Marks a sink as no longer configured.
@@ -121,28 +164,35 @@ class Ledger:
     def reconcile(self, firings: Iterable[Firing], now_ms: Millis) -> int:
         """Records what changed in each cluster, so that the alerts that fire here are those that fire there.
 
-        Returns how many transitions were recorded, or alerts got another text. Texts are
-        stored every TEXT_S seconds: one that is lost is found again.
+        Returns how many transitions were recorded, or alerts got another text. Texts are stored every TEXT_S seconds:
+        one that is lost is found again.
         """
-        changed = 0
+        rewritten = 0
+        new: dict[AlertKey, Alert] = {}
+        newest: dict[str, dict[tuple[str, str], Alert]] = {}
         for firing in firings:
-            newest = self._newest.get(firing.cluster, {})
-            of_ended = ((one.resolved.rule, one.resolved.subject) for one in firing.ended)
-            of_alerts = ((one.rule, one.subject) for one in firing.alerts)
-            of_recorded = (about for about, one in newest.items() if one.number in self._firing)
-            known = {about: newest[about].alert for about in (*of_ended, *of_alerts, *of_recorded) if about in newest}
+            if firing.cluster not in newest:
+                recorded = self._views.newest.get(firing.cluster, {})
+                newest[firing.cluster] = {about: self._records[key].alert for about, key in recorded.items()}
+            known = newest[firing.cluster]
             found = reconciled(firing, known, now_ms=now_ms)
+            known.update({(one.rule, one.subject): one for one in (*found.transitions, *found.rewritten)})
+            new.update({one.key: one for one in found.transitions})
             for alert in found.rewritten:
-                self._rewrite(newest[alert.rule, alert.subject], alert)
-            changed += len(found.rewritten) + len(self.record(found.transitions, now_ms))
+                if alert.key in new:
+                    new[alert.key] = alert
+                else:
+                    self._rewrite(alert)
+            rewritten += len(found.rewritten)
+        recorded_count = len(self.record([*new.values()], now_ms))
         self._store_texts()
-        return changed
+        return rewritten + recorded_count
 
     def record(self, alerts: Sequence[Alert], now_ms: Millis) -> Sequence[Alert]:
         """Records the alerts that are new, for every known sink; returns them in order, with their lateness."""
         new: dict[AlertKey, Alert] = {}
         for alert in alerts:
-            if alert.key not in self._by_key:
+            if alert.key not in self._records:
                 new.setdefault(alert.key, alert.recorded(now_ms))
         records = self._numbered([*new.values()], now_ms)
         try:
@@ -150,39 +200,43 @@ class Ledger:
         except StoreError:
             self._grouper = self._grouped()
             raise
-        for record in records:
-            self._apply(record)
-            for sink, stored in self._sinks.items():
-                stored.status[record.number] = DeliveryStatus.PENDING
-                self._pending[sink][record.number] = record
+        if records:
+            self._records.update({record.alert.key: record for record in records})
+            self._views = _Views(self._records, self._sinks)
+            for stored in self._sinks.values():
+                stored.status.update({record.number: DeliveryStatus.PENDING for record in records})
         self._drop_old(now_ms)
         return tuple(new.values())
 
     def pending(self, sink: str) -> Sequence[Alert]:
         """Returns the transitions that are pending for a known sink, oldest first."""
-        return [record.alert for record in self._pending[sink].values()]
+        return [record.alert for record in self._pending(sink)]
 
     def pending_count(self, sink: str) -> int:
         """Returns how many transitions are pending for a known sink."""
-        return len(self._pending[sink])
+        return len(self._views.pending(sink))
 
     def incidents(self, sink: str) -> Mapping[str, Sequence[TransitionStatus]]:
         """Returns the transitions of each incident that is firing or has a pending transition, for a known sink.
 
         Discarded transitions are left out.
         """
-        active, status = {**self._pending[sink], **self._firing}, self._sinks[sink].status
+        status = self._sinks[sink].status
+        incident_of = {
+            record.number: record.incident
+            for record in (*self._pending(sink), *(self._records[key] for key in self._views.firing))
+        }
         return {
             incident: [
                 TransitionStatus(
                     alert=record.alert,
-                    delivered=status[number] is DeliveryStatus.DELIVERED,
+                    delivered=status[record.number] is DeliveryStatus.DELIVERED,
                     escalations=record.escalations,
                 )
-                for number, record in self._by_incident[incident].items()
-                if status[number] is not DeliveryStatus.DISCARDED
+                for record in self._of_incident(incident)
+                if status[record.number] is not DeliveryStatus.DISCARDED
             ]
-            for incident in dict.fromkeys(active[number].incident for number in sorted(active))
+            for incident in dict.fromkeys(incident_of[number] for number in sorted(incident_of))
         }
 
     def earlier(self, sink: str) -> Mapping[str, Sequence[Alert]]:
@@ -217,67 +271,49 @@ class Ledger:
 
     def firing(self) -> Sequence[Alert]:
         """Returns the newest transition of each alert that is firing, oldest first."""
-        return [self._firing[number].alert for number in sorted(self._firing)]
+        return [self._records[key].alert for key in self._views.firing]
 
     def history(self) -> Sequence[Alert]:
         """Returns every transition in the ledger, oldest first."""
         return tuple(record.alert for record in self._records.values())
 
-    def _apply(self, record: AlertRecord) -> None:
-        number, alert = record.number, record.alert
-        self._records[number] = self._by_key[alert.key] = record
-        self._by_incident.setdefault(record.incident, {})[number] = record
-        newest = self._newest.setdefault(alert.cluster, {})
-        before = newest.get((alert.rule, alert.subject))
-        if before is not None:
-            self._firing.pop(before.number, None)
-        newest[alert.rule, alert.subject] = record
-        if alert.state is AlertState.FIRING:
-            self._firing[number] = record
+    def _pending(self, sink: str) -> Sequence[AlertRecord]:
+        return [self._records[key] for key in self._views.pending(sink)]
 
-    def _rewrite(self, before: AlertRecord, alert: Alert) -> None:
-        record = replace(before, alert=alert)
-        self._apply(record)
-        for pending in self._pending.values():
-            if record.number in pending:
-                pending[record.number] = record
-        self._unstored_texts[record.number] = record
+    def _of_incident(self, incident: str) -> Sequence[AlertRecord]:
+        return [self._records[key] for key in self._views.incidents[incident]]
+
+    def _rewrite(self, alert: Alert) -> None:
+        self._records[alert.key] = replace(self._records[alert.key], alert=alert)
+        self._unstored_texts.add(alert.key)
 
     def _store_texts(self) -> None:
         self._store.write_rest()
         # While the disk is full, the newest text of each alert waits here: in the store, each one would.
         if self._unstored_texts and not self._store.is_behind and time.monotonic() >= self._texts_due_at:
-            self._store.rewrite([*self._unstored_texts.values()])
-            self._unstored_texts = {}
+            self._store.rewrite([self._records[key] for key in self._unstored_texts])
+            self._unstored_texts = set()
             self._texts_due_at = time.monotonic() + TEXT_S
-
-    def _apply_sink(self, sink: str, stored: SinkRecord) -> None:
-        self._sinks[sink] = stored
-        self._pending[sink] = {
-            number: record
-            for number, record in self._records.items()
-            if stored.status[number] is DeliveryStatus.PENDING
-        }
 
     def _note(
         self, sink: str, keys: Collection[AlertKey], status: DeliveryStatus, notified: Mapping[str, Notified]
     ) -> None:
-        pending, stored = self._pending[sink], self._sinks[sink]
-        known = (self._by_key.get(key) for key in keys)
-        changed = {record.number: status for record in known if record is not None and record.number in pending}
+        stored = self._sinks[sink]
+        numbers = [self._records[key].number for key in keys if key in self._records]
+        changed = {number: status for number in numbers if stored.status[number] is DeliveryStatus.PENDING}
         if not changed and not notified:
             return
         self._store.note(sink, changed, notified)
         stored.status.update(changed)
         stored.notified.update(notified)
-        for number in changed:
-            del pending[number]
+        self._views.settle(sink)
 
     def _numbered(self, alerts: Sequence[Alert], at_ms: Millis) -> Sequence[AlertRecord]:
         """Returns the records of new alerts, with numbers and incidents; they are neither stored nor applied yet."""
         keys = self._open_keys() if alerts else set()
+        newest = next((record.number for record in reversed(self._records.values())), 0)
         records = []
-        for number, alert in enumerate(alerts, start=max(self._records, default=0) + 1):
+        for number, alert in enumerate(alerts, start=newest + 1):
             incident = self._grouper.assign(alert, at_ms=at_ms, keys_in_use=keys)
             keys.add(deduplication_key(incident))
             records.append(
@@ -293,8 +329,9 @@ class Ledger:
 
     def _open_keys(self) -> set[str]:
         """Returns the keys of the incidents that are firing, or of which a sink was not sent everything."""
-        in_use = [*self._firing.values(), *(each for pending in self._pending.values() for each in pending.values())]
-        return {deduplication_key(record.incident) for record in in_use}
+        firing = (self._records[key] for key in self._views.firing)
+        pending = (record for sink in self._sinks for record in self._pending(sink))
+        return {deduplication_key(record.incident) for record in (*firing, *pending)}
 
     def _drop_old(self, now_ms: Millis) -> None:
         """Drops alerts whose end is too old, or too many ago, with all their transitions."""
@@ -303,51 +340,44 @@ class Ledger:
         others = islice(self._records.values(), excess, None)
         # By a clock that is ahead everything is old.
         aged = [*takewhile(lambda one: one.recorded_at_ms < now_ms - _KEEP_MS, others)]
+        firing = [self._records[key] for key in self._views.firing] if old or aged else []
         if aged:
-            pending = {one.alert.alert_id for sink in self._active_sinks for one in self._pending[sink].values()}
+            pending = {one.alert.alert_id for sink in self._active_sinks for one in self._pending(sink)}
             # What was critical in an open incident that has escalated: it names its newest page.
-            open_ = {one.incident for one in self._firing.values()}
+            open_ = {one.incident for one in firing}
             escalated = {
                 one.alert.alert_id
                 for one in aged
                 if one.escalations and one.alert.severity is Severity.CRITICAL and one.incident in open_
             }
             old += [one for one in aged if one.alert.alert_id not in pending | escalated]
-        firing = {one.alert.alert_id for one in self._firing.values()} if old else set()
-        candidates = [record for record in old if record.alert.alert_id not in firing]
+        still_firing = {one.alert.alert_id for one in firing}
+        candidates = [record for record in old if record.alert.alert_id not in still_firing]
         # All transitions of an alert are in one incident.
-        incidents = {each.incident for each in candidates}
-        near = {number: one for each in incidents for number, one in self._by_incident[each].items()}
-        newest = {one.alert.alert_id: one for one in near.values()}
-        ended = {one.alert.alert_id for one in candidates if newest[one.alert.alert_id] is one}
+        near = [one for incident in {each.incident for each in candidates} for one in self._of_incident(incident)]
+        newest = {one.alert.alert_id: one.number for one in near}
+        ended = {one.alert.alert_id for one in candidates if newest[one.alert.alert_id] == one.number}
         if ended:
-            self._drop({number: one for number, one in near.items() if one.alert.alert_id in ended})
+            self._drop([one for one in near if one.alert.alert_id in ended])
 
-    def _drop(self, dropped: Mapping[int, AlertRecord]) -> None:
-        incidents = {record.incident for record in dropped.values()}
-        empty = {one for one in incidents if self._by_incident[one].keys() <= dropped.keys()}
-        undelivered = {number for sink in self._active_sinks for number in self._pending[sink].keys() & dropped.keys()}
-        absent = {
-            sink
-            for sink, pending in self._pending.items()
-            if sink not in self._active_sinks and not pending.keys().isdisjoint(dropped)
-        }
+    def _drop(self, dropped: Sequence[AlertRecord]) -> None:
+        numbers, keys = {record.number for record in dropped}, {record.alert.key for record in dropped}
+        empty = {one.incident for one in dropped if keys.issuperset(self._views.incidents[one.incident])}
+        waiting = {sink: numbers.intersection(one.number for one in self._pending(sink)) for sink in self._sinks}
+        undelivered = {number for sink in self._active_sinks for number in waiting[sink]}
+        absent = {sink for sink in self._sinks if sink not in self._active_sinks and waiting[sink]}
         ended = [(sink, one) for sink, stored in self._sinks.items() for one in empty & stored.notified.keys()]
-        alerts = {record.alert.alert_id for record in dropped.values()}
-        self._store.drop(dropped, alerts, ended, absent)
+        self._store.drop(numbers, {record.alert.alert_id for record in dropped}, ended, absent)
         for sink in absent:
-            del self._sinks[sink], self._pending[sink]
-        for number, record in dropped.items():
-            del self._records[number], self._by_key[record.alert.key], self._by_incident[record.incident][number]
-            about, newest = (record.alert.rule, record.alert.subject), self._newest[record.alert.cluster]
-            if newest[about].number == number:
-                del newest[about]
-            for sink, stored in self._sinks.items():
+            del self._sinks[sink]
+        for key in keys:
+            del self._records[key]
+        self._unstored_texts -= keys
+        self._views = _Views(self._records, self._sinks)
+        for stored in self._sinks.values():
+            for number in numbers:
                 del stored.status[number]
-                self._pending[sink].pop(number, None)
-        for incident in empty:
-            del self._by_incident[incident]
-            for stored in self._sinks.values():
+            for incident in empty:
                 stored.notified.pop(incident, None)
         if undelivered:
             _LOG.warning("%d alerts were dropped undelivered: they exceed what the ledger keeps.", len(undelivered))

@@ -70,7 +70,7 @@ class Connection:
 
     @property
     def logs_in(self) -> bool:
-        """Whether it logs in (SASL)."""
+        """Whether the connection logs in (SASL)."""
         return self._login is not None
 
     @property

@@ -22,7 +22,7 @@ def use_format(log_format: LogFormat) -> None:
 
 
 def uses_json() -> bool:
-    """Whether this process prints JSON on stderr."""
+    """Whether the process prints JSON on stderr."""
     return _used
 
 

@@ -30,7 +30,7 @@ class FencedError(KraftwatchError):
 
 
 class ClusterWriter:
-    """Its methods wait for the brokers, and are not called at the same time.
+    """Writes one cluster's rows. Its methods wait for the brokers, and are not called at the same time.
 
     Each raises FencedError, or TopicError if the topic cannot be written now; the writer is then of no further use.
     """

@@ -71,7 +71,7 @@ class Sent:
 
 
 class RelayedCluster:
-    """Its methods are called by one thread."""
+    """One cluster's share of a relay. Its methods are called by one thread."""
 
     def __init__(self, name: str, cluster_id: str, relay: str, tail: TopicTail, *, whole: bool) -> None:
         """Begins without rows.

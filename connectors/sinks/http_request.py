@@ -149,7 +149,7 @@ class HttpResponse:
 
     @property
     def denial(self) -> str | None:
-        """Why it accepts nothing, whatever its status and its server; None if it may accept."""
+        """Why the service accepts nothing, whatever its status and its server; None if it may accept."""
         if is_html(self.headers) and _TAG_OF_PAGE.search(self.text, 0, PAGE_BYTES):
             return PAGE
         answer = self.json

@@ -41,7 +41,7 @@ class FollowProgress:
 
     @property
     def lacks_known_records(self) -> bool:
-        """Whether this build knows other records: it must read the log again."""
+        """Whether the log must be read again, because this build knows other records."""
         return self.next_offset is not None and self.records != known_records()
 
 

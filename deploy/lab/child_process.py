@@ -112,7 +112,7 @@ class ChildProcess:
         )
 
     def wait(self, timeout_s: float) -> bool:
-        """Returns whether it ended within `timeout_s`."""
+        """Returns whether the process ended within `timeout_s`."""
         try:
             self._child.wait(timeout_s)
         except subprocess.TimeoutExpired:

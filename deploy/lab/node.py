@@ -103,17 +103,17 @@ class Node:
 
     @property
     def properties_file(self) -> Path:
-        """Its configuration file: $NODE_PROPERTIES in a remedy."""
+        """The node's configuration file: $NODE_PROPERTIES in a remedy."""
         return self.folder / "server.properties"
 
     @property
     def log_file(self) -> Path:
-        """Its log since the lab was created, over all its starts."""
+        """The node's log since the lab was created, over all its starts."""
         return self.folder / "server.log"
 
     @property
     def data(self) -> Path:
-        """Its only log directory: metadata log, partitions, meta.properties."""
+        """The node's only log directory: metadata log, partitions, meta.properties."""
         return (self.disk or self.folder) / "data"
 
     @property
@@ -134,7 +134,7 @@ class Node:
 
     @property
     def running(self) -> bool:
-        """Whether its process exists, paused or not."""
+        """Whether the node's process exists, paused or not."""
         return self.process is not None and self.process.alive
 
     @property
@@ -216,13 +216,13 @@ class Node:
             wait_until(lambda: self.accepts_requests(connect), timeout_s=timeout_s, what=what)
 
     def _registration_is_stuck(self) -> bool:
-        """Whether it retries every four seconds with a node that is not the leader: Kafka 4.3.1 on a busy machine."""
+        """Whether the broker retries with a node that does not lead, each 4 s: Kafka 4.3.1 on a busy machine."""
         if self.broker_port is None:
             return False
         return self.log_tail(_REGISTRATION_ATTEMPTS).count(_REGISTRATION_TIMED_OUT) == _REGISTRATION_ATTEMPTS
 
     def accepts_requests(self, connect: kafka_requests.Connect) -> bool:
-        """Returns whether it accepts requests."""
+        """Returns whether the node accepts requests."""
         if not self.running:
             raise LabError(f"node {self.id} ended during its start; the end of {self.log_file}:\n{self.log_tail()}")
         if self.controller_port is not None and not kafka_requests.accepts_connections(self.controller_port):

@@ -193,6 +193,24 @@ class RunningQuorum:
 
         return wait_until(poll, timeout_s=timeout_s, what=what)
 
+    @property
+    def leader(self) -> int:
+        """The leader, once there is one."""
+        return self.await_state(lambda state: True, what="a leader").leader_id
+
+    @property
+    def followers(self) -> list[int]:
+        """The other controllers."""
+        leader = self.leader
+        return [node for node in self.controllers if node != leader]
+
+    def await_recorded_endpoint(self, id_: int) -> None:
+        """Waits until the log records the endpoint at which this voter listens."""
+        self.await_state(
+            lambda state: self.node(id_).endpoint in state.endpoints.get(id_, ()),
+            what=f"the new endpoint of voter {id_}",
+        )
+
     # ---- processes
 
     def start(self, *ids: int, wait: bool = True) -> None:

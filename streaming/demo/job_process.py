@@ -103,7 +103,7 @@ class JobProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it was started and has ended by itself."""
+        """Whether the job was started and has ended by itself."""
         return self._process is not None and self._process.poll() is not None
 
     def __enter__(self) -> "JobProcess":

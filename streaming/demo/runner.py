@@ -13,13 +13,12 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from streaming.demo.fault import ExpectedAlert
 from streaming.demo.job_process import AlertLine, JobProcessError
 from streaming.demo.notification_counter import NotificationCounter
-from streaming.demo.scenarios import Expectation, Scenario, ScenarioContext
+from streaming.demo.scenarios import Scenario, ScenarioContext
 
 INDENT = (0, 0, 0, 6)
-FIRES_WITHIN_S = 90.0
-"""After the fault, without the hold."""
 RESOLVED_WITHIN_S = 180.0
 COLOURS = {"critical": "bold white on red", "warning": "black on yellow", "info": "black on cyan"}
 REASONS = {"firing": "fault begins", "changed": "gets worse", "resolved": "ends"}
@@ -54,33 +53,37 @@ class ScenarioRunner:
         title = f"Scenario {number} of {of}: {scenario.title}"
         self.console.print()
         self.console.print(Panel(Text(scenario.description), title=title, title_align="left"))
-        began_at = time.time()
-        scenario.inject(self.context)
+        nodes, began_at = scenario.fault.nodes(self.context.lab), time.time()
+        self.context.say(scenario.said.format(node=nodes[0]))
+        scenario.fault.inject(self.context.lab, nodes)
+        if scenario.then is not None:
+            scenario.then(self.context, first)
         self._fault = (began_at, time.time())
-        fired = [self._await(expectation, first) for expectation in scenario.expected]
+        expected = [alert for alert in scenario.fault.expected(nodes) if alert.rule == scenario.rule]
+        fired = [self._await(expectation, first) for expectation in expected]
         alerts = [each for each in fired if each is not None]
         fixed = scenario.fix is not None and len(alerts) == len(fired)
         if len(alerts) == len(fired):
             self.console.print(Text(f"  fix: {scenario.fix_description}", style="green"))
             if scenario.fix is not None:
-                scenario.fix(self.context, alerts)
-        for expectation, alert in zip(scenario.expected, fired, strict=True):
+                scenario.fix(self.context, nodes, alerts[0].remedy)
+        for expectation, alert in zip(expected, fired, strict=True):
             resolved = fixed and alert is not None and self._resolved(alert)
             self._add_outcome(scenario, expectation, alert, resolved=resolved)
         if fixed:
             self._await_end(earlier)
         self.incidents[name] = self.counter.incidents[earlier:]
-        rules = {expectation.rule for expectation in scenario.expected} | set(scenario.also)
+        rules = {alert.rule for alert in scenario.fault.alerts}
         self.problems += [
             f"FALSE ALERT: {each.rule} {each.subject}: {each.line['summary']}"
             for each in job.alerts()[first:]
             if each.state == "firing" and each.rule not in rules
         ]
-        counts, expected = self.counter.counts(self.incidents[name]), Counter(scenario.notified)
-        if counts != expected:
-            self.problems.append(f"WRONG NOTIFICATIONS: {name}: {dict(counts)}, expected {dict(expected)}")
+        counts, right = self.counter.counts(self.incidents[name]), Counter(scenario.notified)
+        if counts != right:
+            self.problems.append(f"WRONG NOTIFICATIONS: {name}: {dict(counts)}, expected {dict(right)}")
 
-    def _await(self, expectation: Expectation, first: int) -> AlertLine | None:
+    def _await(self, expectation: ExpectedAlert, first: int) -> AlertLine | None:
         hold = self.holds[expectation.rule]
         with self.console.status(Text(f"waiting for {expectation.rule} (hold {hold:g} s)")):
             try:
@@ -89,12 +92,14 @@ class ScenarioRunner:
                     subject=expectation.subject,
                     severity=expectation.severity,
                     since=first,
-                    within_s=hold + FIRES_WITHIN_S,
+                    within_s=hold + expectation.within_s,
                 )
             except JobProcessError as problem:
                 self.console.print(Text(f"  NO ALERT: {problem}", style="bold red"))
                 return None
         self._show(alert)
+        summary = str(alert.line["summary"])
+        self.problems += expectation.problems(severity=alert.severity, summary=summary, remedy=alert.remedy)
         return alert
 
     def _show(self, alert: AlertLine) -> None:
@@ -146,7 +151,7 @@ class ScenarioRunner:
                 time.sleep(0.1)
 
     def _add_outcome(
-        self, scenario: Scenario, expectation: Expectation, alert: AlertLine | None, *, resolved: bool
+        self, scenario: Scenario, expectation: ExpectedAlert, alert: AlertLine | None, *, resolved: bool
     ) -> None:
         name = "" if any(row[0] == scenario.name for row in self.outcomes) else scenario.name
         end = "still firing" if scenario.fix is None else "yes" if resolved else "NO"

@@ -8,15 +8,16 @@ import hashlib
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from importlib import metadata
-from typing import Final
+from typing import Final, Protocol
 
 from connectors.process.wall_clock import wall_ms
-from connectors.sinks.sink import ChangeSink, KnownState, Sink
+from connectors.sinks.sink import ChangeSink, KnownState
 from rules.formatting import visible
 from rules.model.job_state import JOB_CLUSTER_ID
 from streaming.config import Config
+from streaming.job.running import Running
 from streaming.status.cluster_status import ClusterStatus, StatusSource
 from streaming.status.status_store import StatusStore
 
@@ -31,20 +32,20 @@ _CAUGHT_UP: Final = 1_000
 """A log whose newest record was at most so many offsets behind the high watermark describes the present."""
 
 
+class NotifyingRole(Protocol):
+    """Says whether this job notifies (`streaming.pipeline.notifying.Notifying`)."""
+
+    @property
+    def notifies(self) -> bool:
+        """Whether it does now."""
+
+
 class ChangeReports:
     """Passes the state of each cluster and of the job to the sinks, while entered and while this job notifies."""
 
-    def __init__(
-        self,
-        store: StatusStore,
-        *,
-        sinks: Callable[[], Sequence[Sink]],
-        config: Callable[[], Config],
-        notifies: Callable[[], bool],
-        every_s: float = EVERY_S,
-    ) -> None:
-        """`sinks` and `config` are read each time, because a running job may receive others."""
-        self._store, self._sinks, self._config, self._notifies = store, sinks, config, notifies
+    def __init__(self, store: StatusStore, running: Running, role: NotifyingRole, *, every_s: float = EVERY_S) -> None:
+        """`running` has the sinks; `role` says each time whether this job notifies."""
+        self._store, self._running, self._role = store, running, role
         self._every_s = every_s
         self._reported: dict[str, tuple[ChangeSink, dict[str, Mapping[str, str]]]] = {}
         """What each sink has taken, by its name: an unchanged state costs it nothing."""
@@ -63,14 +64,14 @@ class ChangeReports:
 
     def _run(self) -> None:
         while not self._stopping.wait(self._every_s):
-            if self._notifies():
+            if self._role.notifies:
                 self._report()
             else:
                 # Another job reports now: what a sink has taken is read from the store again.
                 self._reported.clear()
 
     def _report(self) -> None:
-        sinks = [sink for sink in self._sinks() if isinstance(sink, ChangeSink)]
+        sinks = [sink for sink in self._running.sinks if isinstance(sink, ChangeSink)]
         states = [*self._states()] if sinks else []
         for sink in sinks:
             name = sink.options.name
@@ -103,7 +104,7 @@ class ChangeReports:
                 yield KnownState(of=name, at_ms=now_ms, facts=facts)
 
     def _configuration(self) -> str:
-        config = self._config()
+        config = self._running.config
         if self._digest[0] is not config:
             self._digest = config, configuration_digest(config)
         return self._digest[1]

@@ -71,9 +71,8 @@ class Dependencies:
             known = [*self._missing.items()]
         return [Missing(name=name, why=why, for_ms=_since(at)) for name, (why, at) in known]
 
-    @property
     def states(self) -> Mapping[str, bool]:
-        """Whether each one is missing, by name."""
+        """Returns whether each one is missing, by name."""
         return {name.value: False for name in Dependency} | {one.name.value: True for one in self.now}
 
     @property
@@ -81,9 +80,8 @@ class Dependencies:
         """For how long each one has been missing that is."""
         return {one.name.value: one.for_ms / 1_000 for one in self.now}
 
-    @property
     def sentences(self) -> Sequence[str]:
-        """Why the job waits, for the page."""
+        """Returns why the job waits, for the page."""
         return [f"{one.why}, since {duration(one.for_ms)}" for one in self.now]
 
     def missing(self, name: Dependency, why: str) -> bool:

@@ -2,9 +2,8 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
-
-from pyspark.sql import SparkSession
 
 from connectors.errors import KraftwatchError
 from connectors.store.durable_file import full_disk
@@ -23,68 +22,80 @@ _EXECUTORS_KNOWN_S: Final = 600.0
 
 def dependency_checks(job: Job) -> Checks:
     """Returns the checks of a job whose query has been started."""
-    started = time.monotonic()
-
-    def batch_age_s() -> float:
-        last = job.deliver.last_batch_at
-        return time.monotonic() - (started if last is None else last)
-
-    seen: dict[Dependency, Ask] = {
-        Dependency.STORE: lambda: job.role.store_problem,
-        Dependency.DISK: lambda: full_disk(job.checkpoint.folder),
-    }
-    if not job.config.master.startswith("local"):
-        seen[Dependency.CORES] = lambda: _without_core(job.monitoring.spark) if batch_age_s() > _IN_WORK_S else None
-        seen[Dependency.EXECUTORS] = Executors(lambda: _executors(job.monitoring.spark))
-    if not job.monitoring.gathers:
-        seen[Dependency.TOPIC] = lambda: _topic_problem(job)
+    asks = _Asks(job=job, started_at=time.monotonic())
+    seen: dict[Dependency, Ask] = {Dependency.STORE: asks.store, Dependency.DISK: asks.disk}
+    if not job.running.config.master.startswith("local"):
+        seen |= {Dependency.CORES: asks.cores, Dependency.EXECUTORS: Executors(asks.executor_count)}
+    if not job.running.gathers:
+        seen[Dependency.TOPIC] = asks.topic
     asked: dict[Dependency, tuple[Ask, str]] = {}
     if (uri := job.checkpoint.uri) is not None:
-        asked[Dependency.CHECKPOINT] = (
-            lambda: _checkpoint_problem(job.monitoring.spark, uri),
-            f"checkpoint {uri} does not answer",
-        )
-    return Checks(job.dependencies, batch_age_s=batch_age_s, seen=seen, asked=asked)
+        asked[Dependency.CHECKPOINT] = asks.checkpoint, f"checkpoint {uri} does not answer"
+    return Checks(job.dependencies, batch_age_s=asks.batch_age_s, seen=seen, asked=asked)
 
 
-def _topic_problem(job: Job) -> str | None:
-    failing = job.monitoring.topics().failing
-    return None if failing is None else f"the relay's topic cannot be read: {failing}"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asks:
+    """Asks a job; Spark may have been started again since the last question, or not run now."""
 
+    job: Job
+    started_at: float
+    """When the query was started, in monotonic seconds."""
 
-def _checkpoint_problem(spark: SparkSession | None, uri: str) -> str | None:
-    try:
-        if spark is not None and answers(spark):
-            HadoopFolder(spark, uri).names("metadata")
-    except KraftwatchError as problem:
-        return str(problem)
-    except SPARK_ERRORS:
-        # Java has just ended: it is started again.
+    def batch_age_s(self) -> float:
+        """Returns the seconds since a batch was delivered; before the first one, since the query was started."""
+        last = self.job.deliver.last_batch_at
+        return time.monotonic() - (self.started_at if last is None else last)
+
+    def store(self) -> str | None:
+        """Returns that the store does not answer."""
+        return self.job.role.store_problem
+
+    def disk(self) -> str | None:
+        """Returns that the disk of the job's folder is full."""
+        return full_disk(self.job.checkpoint.folder)
+
+    def topic(self) -> str | None:
+        """Returns that the relay's topic cannot be read."""
+        failing = self.job.monitoring.topics().failing
+        return None if failing is None else f"the relay's topic cannot be read: {failing}"
+
+    def checkpoint(self) -> str | None:
+        """Returns that the file system of Spark's checkpoint does not answer. May take long."""
+        spark, uri = self.job.monitoring.spark, self.job.checkpoint.uri
+        try:
+            if spark is not None and uri is not None and answers(spark):
+                HadoopFolder(spark, uri).names("metadata")
+        except KraftwatchError as problem:
+            return str(problem)
+        except SPARK_ERRORS:
+            # Java has just ended: it is started again.
+            return None
         return None
-    return None
 
+    def cores(self) -> str | None:
+        """Returns that no task of the batch runs, although some wait."""
+        spark = self.job.monitoring.spark
+        if spark is None or self.batch_age_s() <= _IN_WORK_S:
+            return None
+        try:
+            tracker = spark.sparkContext.statusTracker()
+            ids = tracker.getActiveStageIds()
+            stages = [stage for each in ids if (stage := tracker.getStageInfo(each)) is not None]
+        except SPARK_ERRORS:
+            return None
+        waits = any(one.numCompletedTasks < one.numTasks for one in stages)
+        if not waits or any(one.numActiveTasks for one in stages):
+            return None
+        return "no executor of Spark takes the tasks of the job: its cluster gives it no cores"
 
-def _without_core(spark: SparkSession | None) -> str | None:
-    """Returns that no task of the batch runs, although some wait."""
-    if spark is None:
-        return None
-    try:
-        tracker = spark.sparkContext.statusTracker()
-        stages = [stage for each in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(each)) is not None]
-    except SPARK_ERRORS:
-        return None
-    waits = any(one.numCompletedTasks < one.numTasks for one in stages)
-    if not waits or any(one.numActiveTasks for one in stages):
-        return None
-    return "no executor of Spark takes the tasks of the job: its cluster gives it no cores"
-
-
-def _executors(spark: SparkSession | None) -> int | None:
-    """Returns how many executors work for the job; None if Spark does not say."""
-    try:
-        return None if spark is None else executor_count(spark)
-    except SPARK_ERRORS:
-        return None
+    def executor_count(self) -> int | None:
+        """Returns how many executors work for the job; None if Spark does not say."""
+        spark = self.job.monitoring.spark
+        try:
+            return None if spark is None else executor_count(spark)
+        except SPARK_ERRORS:
+            return None
 
 
 class Executors:

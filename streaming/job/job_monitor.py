@@ -8,9 +8,9 @@ from typing import Any, Final
 from connectors.process.wall_clock import RowClock, StepDetector, steady_ms, wall_ms
 from rules.alert import Alert
 from rules.checks import monitor_blind
-from rules.evaluate import BLIND, JOB_RULES, evaluate_job
+from rules.evaluate import BLIND, evaluate_job
 from rules.finding import Severity, Thresholds
-from rules.firing import AHEAD_MS, Firing
+from rules.firing import Firing
 from rules.job.monitor_degraded import (
     CLOCK_LASTS_MS,
     CUT_OFF,
@@ -20,7 +20,7 @@ from rules.job.monitor_degraded import (
     cut_off,
     refused_subject,
 )
-from rules.lifecycle import TrackedConditions, advance, firing, notified_conditions
+from rules.lifecycle import TrackedConditions, advance, firing
 from rules.model.identifiers import Millis
 from rules.model.job_state import (
     JOB_CLUSTER_ID,
@@ -38,6 +38,7 @@ from rules.model.subject import Subject
 from rules.notifications.route import Silence
 from streaming.job.dependencies import Missing
 from streaming.metrics.batch_stats import DeliveredBatch
+from streaming.pipeline.initial_state import initial_state
 from streaming.pipeline.topic_files import TopicState
 
 REPORTED_MS: Final = 30_000
@@ -62,7 +63,6 @@ class JobInputs:
     """What was read from the topics, also in rows that wait for a batch."""
     blind: Sequence[BlindCluster]
     """Clusters of which nothing is observed, whether or not their alerts fire already."""
-    sinks: Sequence[SinkState]
     audit: AuditState | None
     """None: its results cannot be read."""
     missing: Sequence[Missing] = ()
@@ -126,29 +126,21 @@ class JobMonitor:
     def begin(self, recorded: Sequence[Alert]) -> None:
         """This job begins to notify: continues the alerts about the job that fire in the ledger."""
         now_ms = self._clock.read()
-        own = [each for each in recorded if each.cluster_id == JOB_CLUSTER_ID and each.rule in JOB_RULES]
-        newest_ms = max((each.observed_at_ms for each in own), default=now_ms)
-        if now_ms < newest_ms <= now_ms + AHEAD_MS:
-            self._clock = RowClock(not_before_ms=newest_ms, wall=self._wall, steady=self._steady)
+        initial = initial_state(recorded, now_ms=now_ms).job
+        if now_ms < initial.tracked.now_ms:
+            self._clock = RowClock(not_before_ms=initial.tracked.now_ms, wall=self._wall, steady=self._steady)
         lasting = now_ms - self._tracked.now_ms < _PENDING_KEPT_MS
         pending = {
             key: one for key, one in self._tracked.conditions.items() if lasting and one.notified_severity is None
         }
-        self._tracked = TrackedConditions(
-            now_ms=self._tracked.now_ms, conditions={**pending, **notified_conditions(own).conditions}
-        )
+        conditions = {**pending, **initial.tracked.conditions}
+        self._tracked = TrackedConditions(now_ms=self._tracked.now_ms, conditions=conditions)
         self._notifies_since_ms = now_ms
-        for alert in own:
-            self._restore(alert, now_ms)
-
-    def _restore(self, alert: Alert, now_ms: Millis) -> None:
-        facts = alert.facts
-        if facts.clock_step is not None:
-            self._clock_step = replace(facts.clock_step, at_ms=now_ms)
-        elif facts.refused is not None:
-            self._refused[alert.about] = replace(facts.refused, newest_ms=now_ms)
-        elif alert.about == CUT_OFF:
-            self._held, self._cut_off_at_ms = frozenset(facts.clusters), now_ms
+        if initial.clock_step is not None:
+            self._clock_step = replace(initial.clock_step, at_ms=now_ms)
+        self._refused |= {refused_subject(one): replace(one, newest_ms=now_ms) for one in initial.refused}
+        if initial.cut_off is not None:
+            self._held, self._cut_off_at_ms = initial.cut_off, now_ms
 
     def note_batch(self, batch: DeliveredBatch) -> None:
         """Notes which clusters have rows, which rows were refused or wait, and how late they were evaluated."""
@@ -183,10 +175,10 @@ class JobMonitor:
         first = self._refused.get(subject, refused)
         self._refused[subject] = replace(first, newest_ms=refused.newest_ms)
 
-    def evaluate(self, recorded: Sequence[Alert]) -> Firing:
+    def evaluate(self, recorded: Sequence[Alert], sinks: Sequence[SinkState]) -> Firing:
         """Returns what fires about the job. `recorded`: the alerts that fire in the ledger, of all clusters."""
         inputs = self._inputs()
-        state = self._state(inputs, recorded)
+        state = self._state(inputs, recorded, sinks)
         together = cut_off(state)
         evaluation = evaluate_job(state, inputs.thresholds)
         self._tracked, changed = advance(self._tracked, evaluation, state, inputs.thresholds)
@@ -229,7 +221,7 @@ class JobMonitor:
         if self._held_until_ms is not None and state.now_ms >= self._held_until_ms:
             self._held, self._held_until_ms = frozenset(), None
 
-    def _state(self, inputs: JobInputs, recorded: Sequence[Alert]) -> JobState:
+    def _state(self, inputs: JobInputs, recorded: Sequence[Alert], sinks: Sequence[SinkState]) -> JobState:
         now, now_ms = self._steady(), self._clock.read()
         self._note_clock(now_ms)
         self._refused = {
@@ -256,7 +248,7 @@ class JobMonitor:
             blind=tuple(_blind(inputs, recorded)),
             cut_off=self._held,
             cut_off_at_ms=self._cut_off_at_ms,
-            sinks=tuple(inputs.sinks),
+            sinks=tuple(sinks),
             missing=tuple(
                 MissingDependency(name=one.name, why=one.why, since_ms=Millis(now_ms - one.for_ms))
                 for one in inputs.missing

@@ -7,31 +7,31 @@ on, and what is missing is Spark (`Restarts`).
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import SparkSession
 
 from connectors.errors import KraftwatchError, ProcessEndedError, StoreError, UsageError
 from connectors.observations.observation import Observation
+from connectors.process.signals import SignalFlag
 from connectors.process.wall_clock import wall_ms
 from connectors.store.durable_file import full_disk
 from connectors.store.journal_reader import JournalReader
+from rules.model.identifiers import Millis
 from rules.model.job_state import BlindCluster
-from streaming.config import Config
 from streaming.job.cluster_identity import record_ids
 from streaming.job.dependencies import Dependencies, Dependency
 from streaming.job.gatherer_process import GathererProcess
 from streaming.job.restarts import Restarts
+from streaming.job.running import JobSpec, Running
 from streaming.job.spark_state import record_spark_uri, set_state_aside, spark_files, unreadable_state
-from streaming.job.start_up import JobSpec
 from streaming.job.topic_input import RelayedInput, identify_in_topics, query_topic
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.checkpoint_source import GATHERER
-from streaming.pipeline.deliver import Deliver
-from streaming.pipeline.early_alerts import EarlyEvaluation, initial_states
+from streaming.pipeline.deliver import Deliver, PollTimes
+from streaming.pipeline.early_alerts import EarlyEvaluation
+from streaming.pipeline.initial_state import initial_state
 from streaming.pipeline.notifying import Notifying
 from streaming.pipeline.query import Query
 from streaming.pipeline.spark.errors import (
@@ -48,7 +48,7 @@ from streaming.pipeline.spark.internals import answers, kill_java
 from streaming.pipeline.spark.python_worker import shared_token
 from streaming.pipeline.spark.remote_checkpoint import use_remote_checkpoint
 from streaming.pipeline.spark.spark_files import SparkFiles
-from streaming.pipeline.spark.spark_session import empty_folder
+from streaming.pipeline.spark.spark_session import empty_folder, start_spark
 from streaming.pipeline.step import Step
 from streaming.pipeline.topic_files import TopicState
 
@@ -58,34 +58,22 @@ _SIGNAL_S: Final = 0.5
 _MOST_UNWRITTEN: Final = 10_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class SparkStart:
-    """How Spark is started again."""
-
-    session: Callable[[], SparkSession]
-    """Returns a new session. Raises KraftwatchError if Spark does not start."""
-    dependencies: Dependencies
-    """Where it is noted that Spark is missing."""
-    pause: Callable[[float], bool]
-    """Waits some seconds, or until the job stops; returns whether it does."""
-
-
 class Monitoring(AbstractContextManager["Monitoring"]):
     """What observes and evaluates. Leaving it stops the gatherer; the query is stopped by `stop_query`."""
 
-    def __init__(self, config: Config, spec: JobSpec, checkpoint: Checkpoint) -> None:
-        """Starts the gatherer, if this job gathers itself."""
+    def __init__(self, running: Running, checkpoint: Checkpoint, dependencies: Dependencies, stop: SignalFlag) -> None:
+        """Starts the gatherer, if this job gathers itself.
+
+        `dependencies`: where it is noted that Spark is missing; `stop`: says that the job stops.
+        """
         self.checkpoint = checkpoint
-        self.spec = spec
-        """In effect."""
-        self._config = config
-        folder = None if config.master.startswith("local") else checkpoint.shared_folder
+        self._running, self._dependencies, self._stop = running, dependencies, stop
+        folder = None if running.config.master.startswith("local") else checkpoint.shared_folder
         self._shared = None if folder is None else shared_token(empty_folder(folder))
         self._unwritten = deque[Observation](maxlen=_MOST_UNWRITTEN)
         """Rows that a full disk did not take, and that no early evaluation has taken yet."""
         self.gatherer = self._started_gatherer()
         self._early: EarlyEvaluation | None = None
-        self._start: SparkStart | None = None
         self._spark: SparkSession | None = None
         self._query: Query | None = None
         self._restarts = Restarts(checkpoint.new_state_advice)
@@ -95,11 +83,6 @@ class Monitoring(AbstractContextManager["Monitoring"]):
     def __exit__(self, *_: object) -> None:
         self._end_early_evaluation()
         self.gatherer.stop()
-
-    @property
-    def gathers(self) -> bool:
-        """Whether this job gathers itself; else it reads what relays sent."""
-        return self._config.source == GATHERER
 
     @property
     def spark(self) -> SparkSession | None:
@@ -115,15 +98,27 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         """Returns what is known of the relays' topics; nothing, if this job gathers itself."""
         return self.gatherer.topics() if isinstance(self.gatherer, RelayedInput) else TopicState()
 
+    def request_polls(self, requests: Mapping[str, PollTimes]) -> None:
+        """Passes what the evaluations need next, by cluster, to the gatherer, which a reload may have replaced."""
+        self.gatherer.request_polls(requests)
+
+    def limit_log(self, cluster: str, waiting_bytes: int) -> None:
+        """Tells the gatherer how many bytes of a cluster's rows wait to be evaluated."""
+        self.gatherer.limit_log(cluster, waiting_bytes)
+
+    def publish(self, cluster: str) -> None:
+        """Lets the gatherer publish the rows of a cluster that wait. Never blocks."""
+        self.gatherer.request_polls({cluster: (None, Millis(0))})
+
     def begin_early_evaluation(self, notifying: Notifying) -> None:
         """Evaluates what needs no history until the query does, which may wait for Spark, or for cores."""
         self._end_early_evaluation()
-        if self.gathers:
+        if self._running.gathers:
             journal = JournalReader(self.checkpoint.journal)
             # Of the ledger's alerts; a batch may be recording some.
             with notifying.paused():
                 self._early = EarlyEvaluation(
-                    journal, self.spec.settings, notifying=notifying, unwritten=self._unwritten
+                    journal, self._running.identified.settings, notifying=notifying, unwritten=self._unwritten
                 )
             self._early.__enter__()
 
@@ -132,9 +127,21 @@ class Monitoring(AbstractContextManager["Monitoring"]):
             self._early.__exit__()
             self._early = None
 
-    def start_query(self, spark: SparkSession, start: SparkStart, deliver: Deliver, notifying: Notifying) -> None:
+    def start_spark(self) -> SparkSession:
+        """Starts a session, in which the query runs from its next start on. Raises KraftwatchError if none starts."""
+        config = self._running.config
+        self._spark = start_spark(
+            master=config.master,
+            logs=self.checkpoint.logs,
+            settings={**config.pipeline.spark_settings(), **config.spark},
+            local_files=self.checkpoint.shared_folder is not None,
+        )
+        # Spark's context has replaced the handler of SIGINT.
+        self._stop.install()
+        return self._spark
+
+    def start_query(self, spark: SparkSession, deliver: Deliver, notifying: Notifying) -> None:
         """Starts the streaming query; with a new state, if it cannot continue with the stored one."""
-        self._start, self._spark = start, spark
         if self.checkpoint.uri is not None:
             # Of files on this machine the start-up has done it.
             self._check_remote_state(spark_files(spark, self.checkpoint))
@@ -142,17 +149,17 @@ class Monitoring(AbstractContextManager["Monitoring"]):
             spark,
             self.checkpoint,
             deliver,
-            query_topic(self._config, self.checkpoint),
-            trigger_s=self._config.trigger_s,
+            query_topic(self._running.config, self.checkpoint),
+            trigger_s=self._running.config.trigger_s,
         )
         try:
             self._start_step(self._query, notifying)
         except JobError as problem:
-            self._plan_restart(start, problem, notifying)
+            self._plan_restart(problem, notifying)
 
     def _check_remote_state(self, files: SparkFiles) -> None:
         record_spark_uri(self.checkpoint, files)
-        why = self.checkpoint.why_no_state(self._config.pipeline.partitions, files)
+        why = self.checkpoint.why_no_state(self._running.config.pipeline.partitions, files)
         if why is not None:
             self._set_state_aside(why)
 
@@ -161,8 +168,8 @@ class Monitoring(AbstractContextManager["Monitoring"]):
 
         Raises JobError if it ends again and again, or another job uses the checkpoint.
         """
-        query, start = self._query, self._start
-        if query is None or start is None:
+        query = self._query
+        if query is None:
             return
         if self._unwritten:
             self._evaluate_early(notifying)
@@ -170,33 +177,33 @@ class Monitoring(AbstractContextManager["Monitoring"]):
             if self._restarts.problem is None:
                 query.wait(seconds)
             elif self._restarts.due_in_s > 0:
-                start.pause(min(seconds, self._restarts.due_in_s))
+                self._stop.wait(min(seconds, self._restarts.due_in_s))
             elif full_disk(self.checkpoint.folder) is not None:
                 # The alert about the disk says so.
-                start.pause(seconds)
+                self._stop.wait(seconds)
             else:
-                self._restart(self._restarts.problem, query, start, notifying)
+                self._restart(self._restarts.problem, query, notifying)
         except JobError as problem:
-            self._plan_restart(start, problem, notifying)
+            self._plan_restart(problem, notifying)
         except SPARK_ERRORS as problem:
             why = f"the streaming query does not start: {error_cause(problem)}"
-            self._plan_restart(start, JobError(why), notifying)
+            self._plan_restart(JobError(why), notifying)
         if query.has_evaluated and self._restarts.problem is None:
             self._restarts.succeeded()
             self._has_new_state = False
-            start.dependencies.found(Dependency.SPARK)
+            self._dependencies.found(Dependency.SPARK)
 
-    def _plan_restart(self, start: SparkStart, problem: JobError, notifying: Notifying) -> None:
+    def _plan_restart(self, problem: JobError, notifying: Notifying) -> None:
         if isinstance(problem, CheckpointInUseError):
             raise problem
         # A signal to the whole process group ends Java before this process reads its own.
-        if start.pause(_SIGNAL_S):
+        if self._stop.wait(_SIGNAL_S):
             return
         if (full := full_disk(self.checkpoint.folder)) is not None:
             problem = FullDiskError(f"{problem}; {full}")
         self._restarts.failed(problem)
         why = f"Spark is started again: {problem}"
-        if not start.dependencies.missing(Dependency.SPARK, why):
+        if not self._dependencies.missing(Dependency.SPARK, why):
             log.warning("%s", why)
         self._evaluate_early(notifying)
 
@@ -204,11 +211,11 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         if self._early is None or not self._early.runs:
             self.begin_early_evaluation(notifying)
 
-    def _restart(self, problem: JobError, query: Query, start: SparkStart, notifying: Notifying) -> None:
+    def _restart(self, problem: JobError, query: Query, notifying: Notifying) -> None:
         """Starts the query that has ended with this problem, on a new session and with a new state if necessary."""
         answered = self._spark is not None and answers(self._spark)
         if not answered or self._restarts.of_session:
-            self._renew_session(query, start)
+            self._renew_session(query)
         # What has ended Java says nothing about the state.
         why = self._why_no_state(query, problem) if answered else None
         if why is not None:
@@ -216,18 +223,18 @@ class Monitoring(AbstractContextManager["Monitoring"]):
                 self._set_state_aside(why)
             except StoreError as failed:
                 raise JobError(f"Spark's state cannot be set aside: {failed}") from failed
-        query.topic = query_topic(self._config, self.checkpoint)
+        query.topic = query_topic(self._running.config, self.checkpoint)
         self._start_step(query, notifying)
         self._restarts.started()
 
-    def _renew_session(self, query: Query, start: SparkStart) -> None:
+    def _renew_session(self, query: Query) -> None:
         before, self._spark = self._spark, None
         if not kill_java() and before is not None:
             if not answers(before):
                 raise JobError("spark-submit's Java process has ended: submit the job again")
             stop_ignoring_errors(before.stop)
         try:
-            self._spark = query.spark = start.session()
+            query.spark = self.start_spark()
         except KraftwatchError as problem:
             raise JobError(f"Spark does not start: {problem}") from problem
 
@@ -246,9 +253,9 @@ class Monitoring(AbstractContextManager["Monitoring"]):
 
     def _set_state_aside(self, why: str) -> None:
         self._has_new_state = True
-        if not self.gathers:
+        if not self._running.gathers:
             # First: without a baseline, nothing would replace the state.
-            answered = identify_in_topics(self._config, self.checkpoint, new_state=True)
+            answered = identify_in_topics(self._running.config, self.checkpoint, new_state=True)
             for problem in answered.unavailable.values():
                 raise JobError(f"Spark cannot continue with its state ({why}), and a new one cannot begin: {problem}")
             record_ids(self.checkpoint, self.checkpoint.cluster_ids(), answered)
@@ -264,49 +271,49 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         if self._spark is not None:
             stop_ignoring_errors(self._spark.stop)
 
-    def change(self, config: Config, spec: JobSpec, notifying: Notifying) -> None:
-        """Restarts what a changed configuration concerns; each continues where it stopped.
+    def change(self, before: JobSpec, notifying: Notifying) -> None:
+        """Restarts what the changed configuration concerns; each continues where it stopped. `before`: the former one.
 
         Raises:
             JobError: the gatherer could not be restarted.
         """
-        before, self.spec, self._config = self.spec, spec, config
+        now = self._running.identified
         # One that has ended is started with the new step, once that is due.
         runs = self._restarts.problem is None
-        query = self._query if runs and spec.settings != before.settings else None
+        query = self._query if runs and now.settings != before.settings else None
         if query is not None:
             self.begin_early_evaluation(notifying)
             query.stop()
-        if spec.clusters != before.clusters:
+        if now.clusters != before.clusters:
             self.gatherer.stop()
             try:
                 self.gatherer = self._started_gatherer()
             except (UsageError, ProcessEndedError) as problem:
                 raise JobError(f"the gatherer could not be restarted: {problem}") from problem
-        if query is not None and self._start is not None:
-            query.topic = query_topic(config, self.checkpoint)
+        if query is not None:
+            query.topic = query_topic(self._running.config, self.checkpoint)
             try:
                 self._start_step(query, notifying)
             except JobError as problem:
-                self._plan_restart(self._start, problem, notifying)
+                self._plan_restart(problem, notifying)
 
     def _start_step(self, query: Query, notifying: Notifying) -> None:
-        settings, ledger = self.spec.settings, notifying.ledger
+        settings, ledger = self._running.identified.settings, notifying.ledger
         if self.checkpoint.uri is not None:
             assert self._spark is not None, "it starts the query"
             use_remote_checkpoint(self._spark, self.checkpoint.uri, spark_files(self._spark, self.checkpoint))
         # The early evaluation may be recording an alert.
         with notifying.paused():
-            initial = initial_states(settings, ledger.history(), ledger.firing(), now_ms=wall_ms())
-        pages, gathers = self.checkpoint.pages, self.gathers
+            initial = initial_state(ledger.firing(), ledger.history(), now_ms=wall_ms()).encoded(settings)
+        pages, gathers = self.checkpoint.pages, self._running.gathers
         query.start(Step(settings, initial=initial, spark_folder=pages, shared=self._shared, snapshots=gathers))
 
     def _started_gatherer(self) -> GathererProcess | RelayedInput:
-        if not self.gathers:
+        if not self._running.gathers:
             return RelayedInput(self.checkpoint.topic_files)
         at = self.checkpoint
         gatherer = GathererProcess(
-            self.spec.clusters, journal=at.journal, logs=at.logs, on_unwritten=self._unwritten.append
+            self._running.identified.clusters, journal=at.journal, logs=at.logs, on_unwritten=self._unwritten.append
         )
         gatherer.start()
         return gatherer

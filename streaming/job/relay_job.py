@@ -36,7 +36,7 @@ from streaming.job.cluster_identity import identify_clusters, record_ids
 from streaming.job.gatherer_process import GathererProcess
 from streaming.metrics.metric_spec import metrics_endpoint
 from streaming.metrics.otlp import OtlpExport
-from streaming.metrics.relay_metrics import RelaySources, relay_health, relay_registry
+from streaming.metrics.relay_metrics import RelayNow, relay_health, relay_registry
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import RELAY, CheckpointSource, record_source, require_source
 from streaming.web.server import Server
@@ -75,12 +75,11 @@ def run_relay(config: Config, *, say: Callable[[str], None]) -> None:
         logging_setup.log_to(folder.logs, config.log_format)
         relay = Relay(section, folder, clusters, source.relay)
         stack.callback(relay.stop)
-        sources = relay.sources()
-        exported = relay_registry(sources)
+        exported = relay_registry(relay.now)
         if config.listen is not None:
             address, access = host_port(config.listen), config.page_access()
-            stack.enter_context(Server(address, [relay_health(sources), metrics_endpoint(exported)], access=access))
-        stack.enter_context(OtlpExport(exported, lambda: target, service="kraftwatch-relay"))
+            stack.enter_context(Server(address, [relay_health(relay.now), metrics_endpoint(exported)], access=access))
+        stack.enter_context(OtlpExport(exported, config.otlp_target, service="kraftwatch-relay"))
         stack.enter_context(relay.restate)
         say(f"relaying {', '.join(clusters)} to the topic {section.topic} at {', '.join(section.bootstrap)}")
         for name, cluster in clusters.items():
@@ -166,15 +165,15 @@ class Relay:
         self._gatherer.stop()
         self._forwarder.close(_LAST_ROWS_S)
 
-    def sources(self) -> RelaySources:
-        """Returns what /metrics and /healthz read."""
-        return RelaySources(
+    def now(self) -> RelayNow:
+        """Returns what /metrics and /healthz show."""
+        return RelayNow(
             clusters=tuple(self._clusters),
             forwarder=self._forwarder,
-            dropped_rows=lambda: self._dropped,
-            restated=lambda: self._restated,
-            gatherer_runs=lambda: self._gatherer.alive,
-            gatherer_stalled_s=lambda: self._gatherer.loop_stalled_s,
+            dropped_rows=self._dropped,
+            restated=self._restated,
+            gatherer_runs=self._gatherer.alive,
+            gatherer_stalled_s=self._gatherer.loop_stalled_s,
         )
 
     def _started_gatherer(self) -> GathererProcess:

@@ -8,9 +8,6 @@ where the former one stopped; the Spark session, the checkpoint and the ledger s
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
-from functools import partial
-
-from pyspark.sql import SparkSession
 
 from connectors.errors import KraftwatchError
 from connectors.process.signals import STOP, SignalFlag
@@ -22,13 +19,11 @@ from streaming.job import logging_setup
 from streaming.job.checkpoint_lease import CheckpointLease
 from streaming.job.dependencies import Dependencies, Dependency
 from streaming.job.dependency_checks import dependency_checks
-from streaming.job.job import Job
-from streaming.job.monitoring import SparkStart
+from streaming.job.job import Job, started
 from streaming.job.serving import serve, serve_start
 from streaming.job.start_up import created, prepare
 from streaming.pipeline.active_role import job_id
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.spark.spark_session import start_spark
 
 log = logging.getLogger(__name__)
 _SPARK_S = 20.0
@@ -79,9 +74,9 @@ def _started_job(
         log.warning("%s", start_up.set_aside)
     if file is not None and start_up.unavailable:
         file.wait_for("; ".join(start_up.unavailable), meanwhile="the others are monitored")
-    job = Job(start_up, checkpoint, created(database, stop, dependencies), dependencies, stop, stack)
-    verb = "gathering from" if job.monitoring.gathers else "reading the relay of"
-    say(f"{verb} {_names(job.config)}; starting Spark")
+    job = started(start_up, checkpoint, created(database, stop, dependencies), dependencies, stop, stack)
+    verb = "gathering from" if job.running.gathers else "reading the relay of"
+    say(f"{verb} {_names(job.running.names)}; starting Spark")
     job.monitoring.begin_early_evaluation(job.notifying)
     serve(job, file, served, stack)
     return job
@@ -89,7 +84,7 @@ def _started_job(
 
 def _started_query(job: Job, stop: SignalFlag, say: Print, stack: ExitStack) -> Sequence[Callable[[], None]]:
     """Starts Spark and the query; returns what is to be checked about once a second while it runs."""
-    config, checkpoint, dependencies = job.config, job.checkpoint, job.dependencies
+    config, checkpoint, dependencies = job.running.config, job.checkpoint, job.dependencies
     checks: list[Callable[[], None]] = []
     if config.store is not None and checkpoint.uri is not None:
         lease = CheckpointLease(
@@ -98,7 +93,7 @@ def _started_query(job: Job, stop: SignalFlag, say: Print, stack: ExitStack) -> 
         checks.append(stack.enter_context(lease).require)
     late = f"Spark has not started on --master {config.master} yet"
     with dependencies.expected(Dependency.SPARK, late, within_s=_SPARK_S):
-        spark = _session(job, stop)
+        spark = job.monitoring.start_spark()
     stack.callback(job.monitoring.stop_spark)
     # Files of this machine answer: there, only Spark takes long, on a busy one.
     waits = (
@@ -109,23 +104,9 @@ def _started_query(job: Job, stop: SignalFlag, say: Print, stack: ExitStack) -> 
         )
     )
     with waits:
-        start = SparkStart(session=partial(_session, job, stop), dependencies=dependencies, pause=stop.wait)
-        job.monitoring.start_query(spark, start, job.deliver, job.notifying)
+        job.monitoring.start_query(spark, job.deliver, job.notifying)
     checks.append(dependency_checks(job).run)
     return checks
-
-
-def _session(job: Job, stop: SignalFlag) -> SparkSession:
-    config, checkpoint = job.config, job.checkpoint
-    spark = start_spark(
-        master=config.master,
-        logs=checkpoint.logs,
-        settings={**config.pipeline.spark_settings(), **config.spark},
-        local_files=checkpoint.shared_folder is not None,
-    )
-    # Spark's context has replaced the handler of SIGINT.
-    stop.install()
-    return spark
 
 
 def _run_until_stopped(
@@ -137,9 +118,9 @@ def _run_until_stopped(
         if stop.is_set():
             # What is missing now has been stopped.
             break
-        if not monitors and job.deliver.last_batch_at is not None:
+        if not monitors and not job.is_starting():
             monitors = True
-            say(f"monitoring {_names(job.config)}")
+            say(f"monitoring {_names(job.running.names)}")
         for check in checks:
             check()
         job.notify()
@@ -149,6 +130,5 @@ def _run_until_stopped(
     job.monitoring.stop_query()
 
 
-def _names(config: Config) -> str:
-    names = [section.name for section in config.watched]
+def _names(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= 5 else f"{len(names)} clusters"

@@ -2,7 +2,7 @@
 
 The new state is built from the journal if that is complete, else from each cluster's metadata log, which the gatherer
 reads again, or from the relay's topic. The alerts that are firing in the ledger keep firing in the new state
-(`streaming.pipeline.early_alerts`). The former state is kept under another name, until the next one is set aside.
+(`streaming.pipeline.initial_state`). The former state is kept under another name, until the next one is set aside.
 """
 
 import shutil

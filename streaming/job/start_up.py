@@ -3,76 +3,33 @@
 Each phase either completes or raises a UsageError before anything in the checkpoint is overwritten.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from connectors.errors import UnavailableStoreError, UnwritableStoreError, UsageError
-from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.process.signals import SignalFlag
 from connectors.sinks.sink import Sink
-from connectors.sinks.sink_config import MessageLinks, SinkSection
+from connectors.sinks.sink_config import SinkSection
 from connectors.store.database import Database
 from streaming.config import Config
 from streaming.config.sentences import shown
 from streaming.job.cluster_identity import ClusterIds, identify_clusters, record_ids
 from streaming.job.dependencies import Dependencies, Dependency
+from streaming.job.running import Effective, JobSpec, OpenSinks
 from streaming.job.spark_state import set_state_aside
 from streaming.job.topic_input import identify_in_topics
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import KAFKA, CheckpointSource, require_source
-from streaming.replay.cluster_settings import ClusterSettings
 
 _RETRY_S = 1.0
-OpenSinks: TypeAlias = Sequence[tuple[SinkSection, MessageLinks, Sink]]
-"""Each open sink with the configuration that it was opened from."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobSpec:
-    """Read from the configuration once, secrets included: a secret's file may change later."""
-
-    clusters: tuple[ClusterConnection, ...]
-    """In the configuration's order; none where a relay gathers."""
-    settings: Mapping[str, ClusterSettings]
-    """Input of the step, by cluster name; without cluster ids until `with_ids`."""
-
-    @classmethod
-    def of(cls, config: Config) -> "JobSpec":
-        """Returns the spec of a configuration."""
-        return cls(
-            clusters=tuple(section.cluster() for section in config.watched) if config.source == "gatherer" else (),
-            # The ids are those of the checkpoint.
-            settings={
-                section.name: replace(config.cluster_settings(section), cluster_id=None) for section in config.watched
-            },
-        )
-
-    def with_ids(self, ids: Mapping[str, str]) -> "JobSpec":
-        """Returns the spec with each cluster's id, so that another cluster at the same address is refused.
-
-        A cluster without one has the configured id.
-        """
-        return JobSpec(
-            clusters=tuple(replace(each, cluster_id=ids.get(each.name, each.cluster_id)) for each in self.clusters),
-            settings={
-                name: replace(each, cluster_id=ids.get(name, each.cluster_id)) for name, each in self.settings.items()
-            },
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartUp:
     """What the phases before the start have established."""
 
-    config: Config
-    """Without the clusters that are not available yet."""
-    sinks: OpenSinks
-    spec: JobSpec
-    """As configured, without cluster ids."""
-    identified: JobSpec
-    """The same with cluster ids."""
+    effective: Effective
     set_aside: str | None
     """Why Spark begins with a new state, as a sentence; None: it continues, or begins for the first time."""
     waiting: Sequence[str]
@@ -114,10 +71,7 @@ def prepare(
     # Last: what refuses the start must not cost the state.
     set_aside = None if why is None else set_state_aside(checkpoint, why)
     return StartUp(
-        config=config,
-        sinks=sinks,
-        spec=spec,
-        identified=identified,
+        effective=Effective(config=config, open_sinks=sinks, spec=spec, identified=identified),
         set_aside=set_aside,
         waiting=[*answered.unavailable],
         unavailable=[str(problem) for problem in answered.unavailable.values()],

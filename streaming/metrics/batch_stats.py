@@ -1,7 +1,7 @@
 """Counts of the job's own work, for /metrics."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from prometheus_client import Histogram
@@ -48,9 +48,8 @@ class BatchStats:
     Written by the thread that delivers, read by any thread: attributes are replaced, never changed.
     """
 
-    def __init__(self, *, firing: Callable[[], Sequence[Alert]]) -> None:
-        """`firing` is called at the end of each batch, in the thread that delivers: the ledger belongs to it."""
-        self._firing = firing
+    def __init__(self) -> None:
+        """Counts from zero."""
         self.batches = 0
         self.quarantined: Mapping[str, int] = Counter()
         """By cluster."""
@@ -61,13 +60,14 @@ class BatchStats:
         self.notifications: Mapping[tuple[str, ...], int] = {}
         """By sink and outcome."""
         self.firing: Sequence[Alert] | None = None
-        """After the newest batch or alert of the job itself; None before the first one."""
+        """After the newest batch, or the newest alert of the job itself: while relays are silent no batch comes. None
+        before the first one."""
         self.rates: Mapping[str, Rates] = {}
         """By cluster."""
         self.durations = Histogram(BATCH_DURATION, DURATION_HELP, buckets=_BUCKETS, registry=None)
 
-    def add(self, batch: DeliveredBatch) -> None:
-        """Adds a batch that was delivered."""
+    def add(self, batch: DeliveredBatch, firing: Sequence[Alert]) -> None:
+        """Adds a batch that was delivered, and the alerts that fire after it."""
         rates = dict(self.rates)
         for status in batch.statuses:
             rates.setdefault(status.cluster, Rates()).add(status)
@@ -80,9 +80,5 @@ class BatchStats:
         self.quarantined = Counter(self.quarantined) + Counter(batch.quarantined)
         self.waiting = {**self.waiting, **batch.waiting}
         self.sinks, self.notifications, self.rates = batch.report.sinks, notifications, rates
-        self.note_firing()
+        self.firing = firing
         self.durations.observe(batch.took_s)
-
-    def note_firing(self) -> None:
-        """Notes which alerts fire after one of the job itself: while relays are silent no batch comes."""
-        self.firing = self._firing()

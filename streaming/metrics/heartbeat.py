@@ -44,7 +44,7 @@ class Heartbeat(Periodic):
 
     def __init__(self, schedule: Callable[[], HeartbeatSchedule | None], *, is_healthy: Callable[[], bool]) -> None:
         """`schedule` is read each second, because a running job may receive another configuration."""
-        super().__init__("heartbeat", every_s=self._due_every_s, send=self._send)
+        super().__init__("heartbeat")
         self._schedule, self._is_healthy = schedule, is_healthy
         self._counts = HeartbeatCounts()
         self._failing = False
@@ -54,7 +54,7 @@ class Heartbeat(Periodic):
         """Heartbeats so far; None while none is configured."""
         return None if self._schedule() is None else self._counts
 
-    def _due_every_s(self) -> float | None:
+    def _every_s(self) -> float | None:
         schedule = self._schedule()
         return schedule.every_s if schedule is not None and self._is_healthy() else None
 

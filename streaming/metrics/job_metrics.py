@@ -3,7 +3,7 @@
 import platform
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -31,32 +31,39 @@ STATS_MAX_AGE_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobNow:
+    """What is known at one time of how a job works."""
+
+    is_alive: bool
+    """Whether batches complete and the gatherer runs, or the job starts."""
+    gatherer_runs: bool
+    gatherer_pid: int | None
+    """The process id of the newest gatherer; None where there is none."""
+    heartbeats: HeartbeatCounts | None = None
+    """Counts of the dead-man heartbeat; None where none is configured."""
+    notifies: bool = True
+    """Whether this job notifies; False while another job that shares its store does."""
+    missing: Mapping[str, bool] = field(default_factory=dict)
+    """Whether each thing that the job needs is missing, by name."""
+    config_refused: bool | None = None
+    """Whether the newest configuration file is rejected; None where command line options alone configure the job."""
+    config_loaded_at_ms: int | None = None
+    """When the version in effect was read, by the wall clock."""
+    now_ms: int = field(default_factory=wall_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSources:
     """Where the metrics of a running job are read from."""
 
     store: StatusStore
     batch_stats: BatchStats
-    is_alive: Callable[[], bool]
-    """Whether batches complete and the gatherer runs, or the job starts."""
-    gatherer_runs: Callable[[], bool]
-    gatherer_pid: Callable[[], int | None]
-    """The process id of the newest gatherer; None where there is none."""
     journal: Path
     quarantine: Collection[dict[str, Any]]
     audits: AuditResults
     stats: Path
     """The file of `connectors.gather.gatherer_stats`."""
-    heartbeats: Callable[[], HeartbeatCounts | None] = lambda: None
-    """Counts of the dead-man heartbeat; None where none is configured."""
-    notifies: Callable[[], bool] = lambda: True
-    """Whether this job notifies; False while another job that shares its store does."""
-    missing: Callable[[], Mapping[str, bool]] = dict
-    """Whether each thing that the job needs is missing, by name."""
-    config_refused: Callable[[], bool | None] = lambda: None
-    """Whether the newest configuration file is rejected; None where command line options alone configure the job."""
-    config_loaded_at_ms: Callable[[], int | None] = lambda: None
-    """When the version in effect was read, by the wall clock."""
-    wall_ms: Callable[[], int] = wall_ms
+    now: Callable[[], JobNow]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +71,7 @@ class JobSample:
     """The job at one scrape."""
 
     sources: JobSources
-    now_ms: int
+    now: JobNow
     written: WrittenStats | None
     """The newest statistics of a gatherer; it may no longer run."""
     audited: Sequence[ContractResult] | None
@@ -78,7 +85,7 @@ class JobSample:
         store = sources.store
         return JobSample(
             sources=sources,
-            now_ms=sources.wall_ms(),
+            now=sources.now(),
             written=read_stats(sources.stats),
             audited=_stored(sources.audits.newest),
             received={name: newest for name in store.names if (newest := store.newest(name)) is not None},
@@ -87,7 +94,7 @@ class JobSample:
     @property
     def gatherer_stats(self) -> WrittenStats | None:
         """The statistics of the last 10 s."""
-        fresh = self.written is not None and self.now_ms - self.written.at_ms <= STATS_MAX_AGE_MS
+        fresh = self.written is not None and self.now.now_ms - self.written.at_ms <= STATS_MAX_AGE_MS
         return self.written if fresh else None
 
     @property
@@ -118,7 +125,7 @@ def _stored(read: Callable[[], T]) -> T | None:
 
 
 def _config_loaded(job: JobSample) -> Values:
-    loaded_at_ms = job.sources.config_loaded_at_ms()
+    loaded_at_ms = job.now.config_loaded_at_ms
     return None if loaded_at_ms is None else loaded_at_ms / 1000
 
 
@@ -145,14 +152,14 @@ JOB_METRICS: tuple[MetricSpec[JobSample], ...] = (
         "watchdog",
         "1 while batches complete and the gatherer runs, and while the job starts, else 0. An alert on 1 always "
         "fires; if it stops, kraftwatch is down or stuck.",
-        lambda job: job.sources.is_alive(),
+        lambda job: job.now.is_alive,
     ),
-    _missing(lambda job: job.sources.missing()),
+    _missing(lambda job: job.now.missing),
     MetricSpec("build_info", "1, with the versions in use.", lambda job: _build(), ("version", "python", "spark")),
     MetricSpec(
         "config_refused",
         "1 while the newest configuration file is rejected, or a new cluster in it does not answer.",
-        lambda job: job.sources.config_refused(),
+        lambda job: job.now.config_refused,
     ),
     MetricSpec("config_loaded_timestamp_seconds", "When the configuration in effect was read.", _config_loaded),
     MetricSpec("batches_total", "Micro-batches that were delivered.", lambda job: job.sources.batch_stats.batches),
@@ -217,12 +224,12 @@ def _rules_firing(job: JobSample) -> Values:
 
 
 def _heartbeats(job: JobSample) -> Values:
-    counts = job.sources.heartbeats()
+    counts = job.now.heartbeats
     return {} if counts is None else {("sent",): counts.sent, ("failed",): counts.failed}
 
 
 def _last_heartbeat(job: JobSample) -> Values:
-    counts = job.sources.heartbeats()
+    counts = job.now.heartbeats
     return None if counts is None or counts.last_sent_at_ms is None else counts.last_sent_at_ms / 1000
 
 
@@ -262,7 +269,7 @@ NOTIFICATION_METRICS: tuple[MetricSpec[JobSample], ...] = (
     MetricSpec(
         "notifies",
         "1 while this job notifies, 0 while another job that shares its store does.",
-        lambda job: job.sources.notifies(),
+        lambda job: job.now.notifies,
     ),
     MetricSpec("heartbeats_total", "Requests of the dead-man heartbeat, sent or failed.", _heartbeats, ("outcome",)),
     MetricSpec(
@@ -276,8 +283,8 @@ def _of_gatherer(name: str) -> Callable[[JobSample], Values]:
 
 
 def _loop_stall(job: JobSample) -> Values:
-    stats = job.written if job.sources.gatherer_runs() else None
-    if stats is None or stats.loop.pid != job.sources.gatherer_pid():
+    stats = job.written if job.now.gatherer_runs else None
+    if stats is None or stats.loop.pid != job.now.gatherer_pid:
         return None
     return max(stats.loop.longest_stall_s, stats.loop.standing_s)
 
@@ -297,7 +304,7 @@ def _of_received(read: Callable[[JobSample, ReceivedStatus], float | None]) -> C
 
 def _staleness(job: JobSample, one: ReceivedStatus) -> float | None:
     answered = [at_ms for at_ms in (one.status.log_fetched_at_ms, one.status.described_at_ms) if at_ms is not None]
-    return max(0, job.now_ms - max(answered)) / 1000 if answered else None
+    return max(0, job.now.now_ms - max(answered)) / 1000 if answered else None
 
 
 def _lag_records(_: JobSample, one: ReceivedStatus) -> float | None:
@@ -307,7 +314,7 @@ def _lag_records(_: JobSample, one: ReceivedStatus) -> float | None:
 
 def _lag_s(job: JobSample, one: ReceivedStatus) -> float | None:
     newest_ms = one.status.newest_timestamp_ms
-    return None if newest_ms is None else (job.now_ms - newest_ms) / 1000
+    return None if newest_ms is None else (job.now.now_ms - newest_ms) / 1000
 
 
 GATHER_METRICS: tuple[MetricSpec[JobSample], ...] = (
@@ -326,7 +333,7 @@ GATHER_METRICS: tuple[MetricSpec[JobSample], ...] = (
     MetricSpec(
         "status_age_seconds",
         "Time since a micro-batch last evaluated this cluster.",
-        _of_received(lambda job, one: max(0, job.now_ms - (one.evaluated_at_ms or one.received_at_ms)) / 1000),
+        _of_received(lambda job, one: max(0, job.now.now_ms - (one.evaluated_at_ms or one.received_at_ms)) / 1000),
         (CLUSTER,),
     ),
     MetricSpec(
@@ -339,7 +346,7 @@ GATHER_METRICS: tuple[MetricSpec[JobSample], ...] = (
         _of_received(_lag_s),
         (CLUSTER,),
     ),
-    MetricSpec("gatherer_up", "1 while the gatherer process runs.", lambda job: job.sources.gatherer_runs()),
+    MetricSpec("gatherer_up", "1 while the gatherer process runs.", lambda job: job.now.gatherer_runs),
     MetricSpec("gatherer_cpu_seconds_total", "CPU time of the gatherer.", _of_gatherer("cpu_s")),
     MetricSpec("gatherer_resident_memory_bytes", "Resident memory of the gatherer.", _of_gatherer("rss_bytes")),
     MetricSpec(
@@ -378,7 +385,7 @@ def job_registry(sources: JobSources) -> CollectorRegistry:
         clusters = [
             ([name], ClusterSample(status=newest.status, rates=job.sources.batch_stats.rates.get(name, Rates())))
             for name, newest in job.received.items()
-            if job.now_ms - newest.received_at_ms <= STATUS_MAX_AGE_MS
+            if job.now.now_ms - newest.received_at_ms <= STATUS_MAX_AGE_MS
         ]
         yield from (family(spec, clusters, [CLUSTER]) for spec in CLUSTER_METRICS)
         yield from (family(spec, [((), job)], []) for spec in OWN_METRICS)

@@ -152,7 +152,7 @@ class OtlpExport(Periodic):
         report: Callable[[str], None] = _warn,
     ) -> None:
         """`target` is read each second, None: nothing is sent; `service`: the attribute `service.name`."""
-        super().__init__("otlp", every_s=self._due_every_s, send=self._send)
+        super().__init__("otlp")
         self._exported, self._target, self._report = exported, target, report
         self._messages = OtlpMessages(service, started_ms=wall_ms())
         self._failing = False
@@ -162,7 +162,7 @@ class OtlpExport(Periodic):
         self._exported, self._target, self._report = exported, target, _warn
         self._failing = False
 
-    def _due_every_s(self) -> float | None:
+    def _every_s(self) -> float | None:
         target = self._target()
         return None if target is None else target.every_s
 

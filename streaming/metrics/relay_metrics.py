@@ -1,12 +1,13 @@
 """/metrics, /healthz and /readyz of the relay: whether it gathers, and whether the topic accepts its rows."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from flask import Blueprint
 from flask.typing import ResponseReturnValue
 from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
 
 from connectors.gather.gatherer_stats import gatherer_problem
 from connectors.relay.forwarder import Forwarder
@@ -14,23 +15,23 @@ from streaming.metrics.metric_spec import CLUSTER, MetricSpec, family, registry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RelaySources:
-    """Where the metrics of a running relay are read from."""
+class RelayNow:
+    """A running relay at one time."""
 
     clusters: tuple[str, ...]
     forwarder: Forwarder
-    dropped_rows: Callable[[], int]
-    restated: Callable[[], int]
-    gatherer_runs: Callable[[], bool]
-    gatherer_stalled_s: Callable[[], float | None]
+    dropped_rows: int
+    restated: int
+    gatherer_runs: bool
+    gatherer_stalled_s: float | None
 
 
-def _acknowledged_age(relay: RelaySources) -> float | None:
+def _acknowledged_age(relay: RelayNow) -> float | None:
     at = relay.forwarder.counts.acknowledged_at
     return None if at is None else time.monotonic() - at
 
 
-RELAY_METRICS: tuple[MetricSpec[RelaySources], ...] = (
+RELAY_METRICS: tuple[MetricSpec[RelayNow], ...] = (
     MetricSpec(
         "relay_cluster",
         "1 for each cluster that this relay gathers.",
@@ -48,7 +49,7 @@ RELAY_METRICS: tuple[MetricSpec[RelaySources], ...] = (
         "How often this relay took over a cluster that another relay wrote.",
         lambda relay: relay.forwarder.counts.takeovers,
     ),
-    MetricSpec("relay_gatherer_up", "1 while the gatherer runs.", lambda relay: relay.gatherer_runs()),
+    MetricSpec("relay_gatherer_up", "1 while the gatherer runs.", lambda relay: relay.gatherer_runs),
     MetricSpec(
         "relay_failing",
         "1 while the topic does not accept rows: /healthz and the log have the reason.",
@@ -77,12 +78,12 @@ RELAY_METRICS: tuple[MetricSpec[RelaySources], ...] = (
     MetricSpec(
         "relay_dropped_rows_total",
         "Rows that were given up because more than buffer_bytes waited.",
-        lambda relay: relay.dropped_rows(),
+        lambda relay: relay.dropped_rows,
     ),
     MetricSpec(
         "relay_restated_total",
         "How often the metadata logs were read again from their start.",
-        lambda relay: relay.restated(),
+        lambda relay: relay.restated,
     ),
     MetricSpec(
         "relay_errors_total",
@@ -92,27 +93,34 @@ RELAY_METRICS: tuple[MetricSpec[RelaySources], ...] = (
 )
 
 
-def relay_registry(sources: RelaySources) -> CollectorRegistry:
-    """Returns a registry of every metric of the relay."""
-    return registry(lambda: (family(spec, [((), sources)], []) for spec in RELAY_METRICS))
+def relay_registry(read: Callable[[], RelayNow]) -> CollectorRegistry:
+    """Returns a registry of every metric of the relay, which is read at each scrape."""
+
+    def collect() -> Iterator[Metric]:
+        relay = read()
+        return (family(spec, [((), relay)], []) for spec in RELAY_METRICS)
+
+    return registry(collect)
 
 
-def relay_health(sources: RelaySources) -> Blueprint:
+def relay_health(read: Callable[[], RelayNow]) -> Blueprint:
     """Returns the paths of health. /healthz fails for what a restart of the relay may correct: not for the brokers."""
     blueprint = Blueprint("relay", __name__)
 
     @blueprint.get("/healthz")
     def healthz() -> ResponseReturnValue:
-        problem = gatherer_problem(runs=sources.gatherer_runs(), stalled_s=sources.gatherer_stalled_s())
-        counts = {"waiting_rows": sources.forwarder.waiting_rows, "failing": sources.forwarder.counts.failing}
+        relay = read()
+        problem = gatherer_problem(runs=relay.gatherer_runs, stalled_s=relay.gatherer_stalled_s)
+        counts = {"waiting_rows": relay.forwarder.waiting_rows, "failing": relay.forwarder.counts.failing}
         return {"status": problem or "ok", **counts}, 200 if problem is None else 503
 
     @blueprint.get("/readyz")
     def readyz() -> ResponseReturnValue:
-        if sources.forwarder.counts.acknowledged_at is not None:
+        forwarder = read().forwarder
+        if forwarder.counts.acknowledged_at is not None:
             return {"status": "ready"}
-        if sources.forwarder.stands_by:
+        if forwarder.stands_by:
             return {"status": "ready: another relay writes the rows, and this one stands by"}
-        return {"status": "no row is acknowledged yet", "failing": sources.forwarder.counts.failing}, 503
+        return {"status": "no row is acknowledged yet", "failing": forwarder.counts.failing}, 503
 
     return blueprint

@@ -43,14 +43,6 @@ class Role(Protocol):
     def is_standby(self) -> bool:
         """Whether another job notifies, or may begin to."""
 
-    @property
-    def store_answers(self) -> bool:
-        """Whether the store has answered within the last minute."""
-
-    @property
-    def store_problem(self) -> str | None:
-        """Why the store does not answer now, in a sentence; None if it does."""
-
 
 class OnlyJob(Role):
     """The role of a job that shares its store with no other one."""
@@ -61,24 +53,11 @@ class OnlyJob(Role):
     store_problem = None
 
 
-class ActiveRole(Role):
-    """Takes, renews and gives up the lease in its own thread while entered. Leaving gives it up."""
+class LeaseRole(Role):
+    """The role of a job that shares its store: the one that has the lease notifies."""
 
-    def __init__(
-        self, lease: Lease, report: Callable[[], JobReport], *, settle: Callable[[Callable[[], None]], None]
-    ) -> None:
-        """`report` returns that of this job, whose `sinks_fail` is the outcome of the newest calls.
-
-        `settle` records what sinks were sent, then calls its argument, which gives up the lease.
-        """
-        self._lease, self._report, self._settle = lease, report, settle
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="active role", daemon=True)
-        self._not_before = 0.0
-        self._failing_since: float | None = None
-        self._failed_until = 0.0
-        self._problem: str | None = None
-        self._answered_at = time.monotonic()
+    def __init__(self, lease: Lease) -> None:
+        self._lease = lease
 
     @property
     def is_active(self) -> bool:
@@ -89,6 +68,27 @@ class ActiveRole(Role):
     def is_standby(self) -> bool:
         """Whether another job notifies, or may begin to."""
         return not self._lease.owned
+
+
+class ActiveRole(LeaseRole):
+    """Takes, renews and gives up the lease in its own thread while entered. Leaving gives it up."""
+
+    def __init__(
+        self, lease: Lease, report: Callable[[], JobReport], *, settle: Callable[[Callable[[], None]], None]
+    ) -> None:
+        """`report` returns that of this job, whose `sinks_fail` is the outcome of the newest calls.
+
+        `settle` records what sinks were sent, then calls its argument, which gives up the lease.
+        """
+        super().__init__(lease)
+        self._report, self._settle = report, settle
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="active role", daemon=True)
+        self._not_before = 0.0
+        self._failing_since: float | None = None
+        self._failed_until = 0.0
+        self._problem: str | None = None
+        self._answered_at = time.monotonic()
 
     @property
     def store_answers(self) -> bool:

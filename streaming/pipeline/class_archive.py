@@ -70,7 +70,7 @@ def _run_query(folder: Path, written: Path) -> None:
         ledger = Ledger(database)
         store = StatusStore([_CLUSTER])
         notifying = Notifying(ledger, (), store=store)
-        deliver = Deliver(notifying, quarantine_of(database), store=store, request_polls=lambda _: None)
+        deliver = Deliver(notifying, quarantine_of(database), store=store)
         spark = start_spark(master="local[2]", logs=checkpoint.logs, settings={}, written_archive=written)
         query = Query(spark, checkpoint, deliver)
         query.start(

@@ -10,10 +10,11 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from pyspark.sql import DataFrame, Row
 
@@ -21,7 +22,7 @@ from connectors.errors import JournalError, UnavailableStoreError, UnwritableSto
 from connectors.process.wall_clock import wall_ms
 from connectors.store.alert_codec import FIRING
 from connectors.store.collection import MOST_QUARANTINED, Collection
-from connectors.store.journal_reader import JournalSnapshot
+from connectors.store.journal_reader import JournalReader, JournalSnapshot
 from rules.formatting import plural
 from rules.model.identifiers import Millis
 from streaming.metrics.batch_stats import DeliveredBatch
@@ -40,6 +41,16 @@ PollTimes: TypeAlias = tuple[Millis | None, Millis]
 when its quiet rows may wait."""
 
 
+class PolledGatherer(Protocol):
+    """What gathers the rows that are evaluated."""
+
+    def request_polls(self, requests: Mapping[str, PollTimes]) -> None:
+        """Takes what the evaluations of a batch need next, by cluster."""
+
+    def limit_log(self, cluster: str, waiting_bytes: int) -> None:
+        """Takes how many bytes of a cluster's rows wait to be evaluated."""
+
+
 class Deliver:
     """The function that Spark calls with each micro-batch of the step's output rows."""
 
@@ -49,19 +60,19 @@ class Deliver:
         quarantine: Collection[dict[str, Any]],
         *,
         store: StatusStore,
-        request_polls: Callable[[Mapping[str, PollTimes]], None],
-        on_batch: Callable[[DeliveredBatch], None] = lambda _: None,
-        keep_snapshots: Callable[[Sequence[JournalSnapshot]], None] = lambda _: None,
+        gatherer: PolledGatherer | None = None,
+        on_batch: Callable[[DeliveredBatch], None] | None = None,
+        journal: JournalReader | None = None,
         wait: Callable[[float], bool] | None = None,
     ) -> None:
         """Delivers nothing yet.
 
-        `request_polls` takes what the evaluations of a batch need next, by cluster. `keep_snapshots` stores states in
-        the journal. `wait` waits some seconds and returns whether the job stops.
+        `on_batch` is called after each batch. States are stored in the `journal`, if there is one. `wait` waits some
+        seconds and returns whether the job stops.
         """
         self._notifying, self._quarantine = notifying, quarantine
-        self.store, self._request_polls, self._on_batch = store, request_polls, on_batch
-        self._keep_snapshots = keep_snapshots
+        self.store, self._gatherer, self._on_batch = store, gatherer, on_batch
+        self._journal = journal
         self._wait = wait or threading.Event().wait
         self._unwritten: dict[str, Any] = {}
         """Rows for the quarantine that a full disk did not take."""
@@ -72,57 +83,59 @@ class Deliver:
         """Delivers one batch. Errors are raised to Spark: swallowing one would commit the batch."""
         began = time.monotonic()
         rows = frame.collect()
-        now_ms = wall_ms()
-        quarantined: Counter[str] = Counter()
-        bad: dict[str, Any] = {}
-        refused: list[str] = []
-        waiting: dict[str, WaitingRows] = {}
-        evaluated: dict[str, PollTimes] = {}
-        statuses: list[ClusterStatus] = []
+        taken = self._taken(rows, wall_ms())
+        if self._gatherer is not None:
+            self._gatherer.request_polls(taken.evaluated)
+            for cluster, waiting in taken.waiting.items():
+                self._gatherer.limit_log(cluster, waiting.size)
+        report = self._notifying.send()
+        # Not before: in this batch the job may have begun to notify.
+        if taken.bad and self._notifying.notifies:
+            self._put_in_quarantine(taken.bad)
+        self._store_snapshots([journal_snapshot(row) for row in rows if row.kind == OutputKind.SNAPSHOT])
+        self.last_batch_at = time.monotonic()
+        if self._on_batch is not None:
+            self._on_batch(
+                DeliveredBatch(
+                    took_s=self.last_batch_at - began,
+                    statuses=taken.statuses,
+                    quarantined=taken.quarantined,
+                    report=report,
+                    refused=taken.refused,
+                    waiting=taken.waiting,
+                )
+            )
+
+    def _taken(self, rows: Iterable[Row], now_ms: Millis) -> "_Taken":
+        """Passes each row to the store or to what notifies; returns the rest."""
+        taken = _Taken()
         for row in rows:
             if row.kind == OutputKind.QUARANTINE:
-                quarantined[row.cluster] += 1
-                bad[f"{row.cluster}-{row.name}"] = json.loads(row.body)
+                taken.quarantined[row.cluster] += 1
+                taken.bad[f"{row.cluster}-{row.name}"] = json.loads(row.body)
                 if row.cluster.startswith(TOPIC):
-                    refused.append(row.body)
+                    taken.refused.append(row.body)
                 continue
             with _contained(row):
                 if row.kind == OutputKind.EVALUATED:
                     self.store.put_evaluation(row.cluster, at_ms=now_ms)
                     due_ms, quiet_until_ms = json.loads(row.body)
-                    evaluated[row.cluster] = due_ms, quiet_until_ms
+                    taken.evaluated[row.cluster] = due_ms, quiet_until_ms
                 elif row.kind == OutputKind.STATUS:
                     status = from_json(row.body)
                     self.store.put_status(status, at_ms=now_ms)
-                    statuses.append(status)
+                    taken.statuses.append(status)
                 elif row.kind == OutputKind.WAITING:
-                    waiting[row.cluster] = WAITING_ROWS.validate_json(row.body)
+                    taken.waiting[row.cluster] = WAITING_ROWS.validate_json(row.body)
                 elif row.kind == OutputKind.FIRING:
                     self._notifying.put(FIRING.validate_json(row.body))
-        self._request_polls(evaluated)
-        report = self._notifying.send()
-        # Not before: in this batch the job may have begun to notify.
-        if bad and self._notifying.notifies:
-            self._put_in_quarantine(bad)
-        self._store_snapshots([journal_snapshot(row) for row in rows if row.kind == OutputKind.SNAPSHOT])
-        self.last_batch_at = time.monotonic()
-        took_s = self.last_batch_at - began
-        self._on_batch(
-            DeliveredBatch(
-                took_s=took_s,
-                statuses=statuses,
-                quarantined=quarantined,
-                report=report,
-                refused=refused,
-                waiting=waiting,
-            )
-        )
+        return taken
 
     def _store_snapshots(self, snapshots: Sequence[JournalSnapshot]) -> None:
         """Stores them, or logs why not: without a snapshot, a past state takes longer."""
         try:
-            if snapshots:
-                self._keep_snapshots(snapshots)
+            if snapshots and self._journal is not None:
+                self._journal.keep_snapshots(snapshots)
         except JournalError as problem:
             log.warning("the snapshots of %s are lost: %s", plural(len(snapshots), "cluster"), problem)
 
@@ -149,6 +162,21 @@ class Deliver:
             else:
                 self._unwritten = {}
                 return
+
+
+@dataclass(slots=True)
+class _Taken:
+    """What the rows of a batch say, beyond statuses and alerts, which are passed on at once."""
+
+    quarantined: Counter[str] = field(default_factory=Counter)
+    """How many entries of each cluster go into quarantine."""
+    bad: dict[str, Any] = field(default_factory=dict)
+    """These entries."""
+    refused: list[str] = field(default_factory=list)
+    """Those of a relay's topic."""
+    waiting: dict[str, WaitingRows] = field(default_factory=dict)
+    evaluated: dict[str, PollTimes] = field(default_factory=dict)
+    statuses: list[ClusterStatus] = field(default_factory=list)
 
 
 def journal_snapshot(row: Row) -> JournalSnapshot:

@@ -8,7 +8,7 @@ same with all of them. A store that does not answer delays that, and nothing els
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Final, Protocol
@@ -43,8 +43,8 @@ class JobEvaluation(Protocol):
     def begin(self, recorded: Sequence[Alert]) -> None:
         """This job begins to notify; `recorded`: the alerts that fire in the ledger."""
 
-    def evaluate(self, recorded: Sequence[Alert]) -> Firing:
-        """Returns what fires about the job."""
+    def evaluate(self, recorded: Sequence[Alert], sinks: Sequence[SinkState]) -> Firing:
+        """Returns what fires about the job; `sinks`: which of them fail."""
 
     def holds(self) -> Sequence[Hold]:
         """Returns what suppresses alerts of clusters that an alert about the job reports."""
@@ -61,8 +61,7 @@ class Notifying:
         store: StatusStore,
         role: Role | None = None,
         job: JobEvaluation | None = None,
-        holds: Callable[[Millis], Sequence[Hold]] = lambda _: (),
-        configured: Callable[[], Collection[str]] | None = None,
+        holds: Callable[[Millis], Sequence[Hold]] | None = None,
         deadline_s: float = 10.0,
         patience_s: float = 1.0,
     ) -> None:
@@ -71,12 +70,10 @@ class Notifying:
         Args:
             ledger: where alerts are recorded.
             sinks: which are notified.
-            store: for the pages.
+            store: for the pages; it has the configured clusters: the alerts of all others end.
             role: by default that of the only job.
             job: what fires about the job itself, if that is evaluated.
             holds: returns the silences and acknowledgements in force at a time.
-            configured: returns the names of the configured clusters, also of those that are not monitored yet; None:
-                those that `store` has. The alerts of all others end.
             deadline_s: the longest duration of one call to one sink.
             patience_s: how long a batch waits for all its sinks together.
 
@@ -87,7 +84,6 @@ class Notifying:
         self._deadline_s, self._patience_s = deadline_s, patience_s
         self.role: Role = role or OnlyJob()
         self._job, self._holds = job, holds
-        self._configured = configured or (lambda: self.store.names)
         self._job_failure: str | None = None
         """Why the job was not evaluated, as it was logged last."""
         self._delivery: Dispatcher | None = None
@@ -214,7 +210,7 @@ class Notifying:
         if delivery is None:
             delivery = self._delivery = self._begin()
         recorded = self.ledger.reconcile(self._due(now_ms), now_ms)
-        holds = self._holds(now_ms)
+        holds = () if self._holds is None else self._holds(now_ms)
         if self._job is not None:
             # Before anything is sent: people are notified of a host that is cut off, and not of each cluster.
             recorded += self.ledger.reconcile(self._of_job(self._job), now_ms)
@@ -228,7 +224,7 @@ class Notifying:
 
     def _of_job(self, job: JobEvaluation) -> list[Firing]:
         try:
-            return [job.evaluate(self.ledger.firing())]
+            return [job.evaluate(self.ledger.firing(), self.sink_states)]
         except (MemoryError, KraftwatchError):
             raise
         except Exception as error:  # noqa: BLE001 - alerts about clusters are sent nevertheless
@@ -240,7 +236,7 @@ class Notifying:
 
     def _due(self, now_ms: Millis) -> Iterator[Firing]:
         """Yields what the ledger must agree with: what fires in changed clusters, and that removed ones are over."""
-        names = set(self._configured())
+        names = set(self.store.configured)
         for cluster in self._firing.keys() | self._early.keys():
             if cluster not in names:
                 self._firing.pop(cluster, None)

@@ -95,7 +95,7 @@ class Step:
         """Makes the function, with the settings of each cluster by name.
 
         Args:
-            initial: the states of clusters that have none (`early_alerts`); others begin without observations.
+            initial: the states of clusters that have none (`initial_state`); others begin without observations.
             spark_folder: Spark's checkpoint, for the pages of large states; None: they are in the states.
             shared: the file that executors on other machines must find; None: all is on one machine.
             snapshots: yields states for the journal.

@@ -157,7 +157,7 @@ class TopicBatch:
 
     @property
     def is_full(self) -> bool:
-        """Whether it has as many messages as a batch may have."""
+        """Whether the batch has as many messages as one may have."""
         return self._messages >= self._most_rows or self._bytes >= self._most_bytes
 
     def add(self, message: TopicMessage) -> None:

@@ -59,19 +59,28 @@ class NewestDelivery:
 class StatusStore:
     """Written by the thread that delivers batches, read by any thread."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        """`names` of all configured clusters, in the configuration's order."""
+    def __init__(self, names: Sequence[str], *, waiting: Sequence[str] = ()) -> None:
+        """Begins without a status; `set_clusters` replaces both lists.
+
+        `names`: the monitored clusters, in the configuration's order; `waiting`: those that do not answer yet.
+        """
         self._lock = threading.Lock()
         self.names: Sequence[str] = tuple(names)
-        """Every configured cluster, in the configuration's order."""
+        """Every monitored cluster, in the configuration's order."""
+        self._waiting = tuple(waiting)
         self.delivery: NewestDelivery | None = None
         """The newest delivery; None before the first one."""
         self._received: dict[str, ReceivedStatus] = {}
 
+    @property
+    def configured(self) -> Sequence[str]:
+        """Every configured cluster, also those that are not monitored yet."""
+        return (*self.names, *self._waiting)
+
     def set_clusters(self, names: Sequence[str]) -> None:
-        """Replaces the configured clusters; the status of a cluster that stays is kept."""
+        """Replaces the configured clusters, which are all monitored; the status of one that stays is kept."""
         with self._lock:
-            self.names = tuple(names)
+            self.names, self._waiting = tuple(names), ()
             self._received = {name: one for name, one in self._received.items() if name in set(names)}
 
     def put_status(self, status: ClusterStatus, *, at_ms: Millis) -> None:

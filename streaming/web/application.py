@@ -5,6 +5,7 @@ import ipaddress
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from flask import Blueprint, Flask, Response, g, request
@@ -13,6 +14,7 @@ from werkzeug.exceptions import HTTPException
 
 from connectors.errors import UsageError
 from connectors.gather.gatherer_stats import gatherer_problem
+from connectors.store.durable_file import full_disk
 from rules.formatting import and_join
 from streaming.web.page_access import PageAccess, Permission, is_bearer
 
@@ -24,32 +26,37 @@ START_S = 900.0
 """How long a job may take to its first batch: minutes where many processes share a core."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobLiveness:
-    """What shows that the job runs."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobHealth:
+    """What shows at one time that the job runs."""
 
-    last_batch_at: Callable[[], float | None]
-    """Monotonic seconds of the newest finished batch; None before the first one."""
-    gatherer_runs: Callable[[], bool | None]
+    since: float
+    """When it began to run, in monotonic seconds."""
+    last_batch_at: float | None = None
+    """When it finished its newest batch; None before the first one."""
+    gatherer_runs: bool | None = None
     """None: it has not been started yet."""
-    gatherer_stalled_s: Callable[[], float | None] = lambda: None
+    gatherer_stalled_s: float | None = None
     """For how long the gatherer's event loop has not run; None where its gatherer has not reported yet."""
-    full_disk: Callable[[], str | None] = lambda: None
-    """That the job's own disk is full, as a sentence's part; None if it has room."""
-    waits_for: Callable[[], Mapping[str, float]] = dict
+    folder: Path | None = None
+    """Where the job writes; None: it does not yet."""
+    waits_for: Mapping[str, float] = field(default_factory=dict)
     """What is missing, and for how many seconds it has been."""
-    since: float = field(default_factory=time.monotonic)
 
     @property
     def batch_age_s(self) -> float:
         """Seconds since the newest finished batch; before the first one, since the start."""
-        last = self.last_batch_at()
-        return time.monotonic() - (self.since if last is None else last)
+        return time.monotonic() - (self.since if self.last_batch_at is None else self.last_batch_at)
+
+    @property
+    def full_disk(self) -> str | None:
+        """That the job's own disk is full, as a sentence's part; None if it has room. A disk may not answer."""
+        return None if self.folder is None else full_disk(self.folder)
 
     @property
     def is_starting(self) -> bool:
         """Whether the job waits for its first batch, and may still do so: Spark starts, and the gatherer runs."""
-        return self.last_batch_at() is None and self.is_alive
+        return self.last_batch_at is None and self.is_alive
 
     @property
     def is_alive(self) -> bool:
@@ -59,7 +66,7 @@ class JobLiveness:
     @property
     def problem(self) -> str | None:
         """Why the job does not work; None if it does."""
-        if self.batch_age_s > (START_S if self.last_batch_at() is None else STALE_S):
+        if self.batch_age_s > (START_S if self.last_batch_at is None else STALE_S):
             return "no batch has completed for too long"
         return self._gatherer_problem
 
@@ -69,40 +76,45 @@ class JobLiveness:
 
         A restart changes nothing about what is missing: for as long as a start may take, the job waits for it.
         """
-        if self.waits_for() and self.batch_age_s < START_S:
+        if self.waits_for and self.batch_age_s < START_S:
             return self._gatherer_problem
         return self.problem
 
     @property
     def _gatherer_problem(self) -> str | None:
-        runs = self.gatherer_runs()
-        return None if runs is None else gatherer_problem(runs=runs, stalled_s=self.gatherer_stalled_s())
+        runs = self.gatherer_runs
+        return None if runs is None else gatherer_problem(runs=runs, stalled_s=self.gatherer_stalled_s)
 
 
-def health_endpoints(liveness: JobLiveness) -> Blueprint:
-    """Returns the two paths: 200 when healthy, 503 with the reason when not. /healthz is 200 during the start too."""
+def health_endpoints(read: Callable[[], JobHealth]) -> Blueprint:
+    """Returns two paths, which read the health: 200 when healthy, 503 with the reason when not.
+
+    /healthz is 200 during the start too.
+    """
     blueprint = Blueprint("health", __name__)
 
     @blueprint.get("/healthz")
     def healthz() -> ResponseReturnValue:
-        stalled_s, problem, missing = liveness.gatherer_stalled_s(), liveness.health_problem, liveness.waits_for()
-        status = "starting" if liveness.last_batch_at() is None else "ok"
+        health = read()
+        stalled_s, problem, missing = health.gatherer_stalled_s, health.health_problem, health.waits_for
+        status = "starting" if health.last_batch_at is None else "ok"
         if missing:
             status = f"waiting for {and_join(missing)}"
         body = {
             "status": problem or status,
             "waits_for_seconds": {name: round(seconds, 1) for name, seconds in missing.items()},
-            "seconds_since_last_batch": round(liveness.batch_age_s, 1),
-            "gatherer": liveness.gatherer_runs(),
+            "seconds_since_last_batch": round(health.batch_age_s, 1),
+            "gatherer": health.gatherer_runs,
             "gatherer_stalled_seconds": None if stalled_s is None else round(stalled_s, 1),
         }
         return body, 200 if problem is None else 503
 
     @blueprint.get("/readyz")
     def readyz() -> ResponseReturnValue:
-        if liveness.last_batch_at() is None:
+        health = read()
+        if health.last_batch_at is None:
             return {"status": "waiting for the first batch"}, 503
-        if (problem := liveness.full_disk()) is not None:
+        if (problem := health.full_disk) is not None:
             return {"status": problem}, 503
         return {"status": "ready"}
 
@@ -120,7 +132,7 @@ _POLICY = (
 
 
 def application(
-    blueprints: Iterable[Blueprint], *, host: str, page_url: Callable[[], str | None], access: PageAccess
+    blueprints: Iterable[Blueprint], *, host: str, page_url: Callable[[], str | None] | None, access: PageAccess
 ) -> Flask:
     """Returns the blueprints behind the checks: the host must be that of `--listen` or of the page's URL."""
     app = Flask("kraftwatch", static_folder=None)
@@ -132,7 +144,8 @@ def application(
     @app.before_request
     def refuse_unknown_host() -> ResponseReturnValue | None:
         name = _host_of(request.host)
-        if name in ("localhost", host.lower(), urlsplit(page_url() or "").hostname) or _is_address(name):
+        of_page = None if page_url is None else urlsplit(page_url() or "").hostname
+        if name in ("localhost", host.lower(), of_page) or _is_address(name):
             return None
         return {"status": "unknown host: use an IP address, or the host of --listen or page_url"}, 421
 

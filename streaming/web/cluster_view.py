@@ -109,7 +109,7 @@ class ClusterView:
 
     @property
     def records_at_risk(self) -> str | None:
-        """That acknowledged records may be lost, in words; None if nothing indicates it."""
+        """The risk that acknowledged records are lost, in words; None if nothing indicates it."""
         return None if self.status is None else records_at_risk(self.status)
 
     @cached_property

@@ -36,8 +36,8 @@ class FleetView:
     """Returns the silences; the argument is the wall clock."""
     acknowledgements: Callable[[], Sequence[Acknowledgement]] = tuple
     now_ms: Callable[[], Millis] = wall_ms
-    starting: Callable[[], bool] = lambda: False
-    """Whether the job has not completed a batch yet."""
+    starting: Callable[[], bool] = bool
+    """Returns whether the job has not completed a batch yet."""
     past: PastStates | None = None
     """The past states; None: the timeline has no control."""
     changeable: bool = False

@@ -62,7 +62,7 @@ class Server:
         address: tuple[str, int],
         blueprints: Iterable[Blueprint],
         *,
-        page_url: Callable[[], str | None] = lambda: None,
+        page_url: Callable[[], str | None] | None = None,
         access: PageAccess | None = None,
     ) -> None:
         """Listens; answers once entered. UsageError if the address, the certificate or the token cannot be used."""
@@ -80,7 +80,7 @@ class Server:
         self._started = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="web", daemon=True)
 
-    def show(self, blueprints: Iterable[Blueprint], *, page_url: Callable[[], str | None]) -> None:
+    def show(self, blueprints: Iterable[Blueprint], *, page_url: Callable[[], str | None] | None = None) -> None:
         """Serves these blueprints from now on, in place of those before."""
         self._app = self._application(blueprints, page_url=page_url)
 

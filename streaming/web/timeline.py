@@ -193,7 +193,7 @@ def _log_marks(status: ClusterStatus) -> Iterable[TimelineMark]:
 
 
 def _recoveries(view: ClusterView, ahead_ms: int) -> Iterable[TimelineSpan]:
-    """Their beginnings are by the controllers' clock, their ends by the monitor's."""
+    """Yields recoveries, which begin by the controllers' clock and end by the monitor's."""
     status = view.status
     for ended in view.ended_recoveries:
         since_ms = Millis(ended.since_ms - ahead_ms)

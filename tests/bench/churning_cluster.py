@@ -165,7 +165,7 @@ class ChurningCluster:
 
     def _stop_for(self, seconds: int, *nodes: int) -> None:
         for node in nodes:
-            self._quorum.stop(node)
+            self._quorum.kill(node)
             self._after(seconds, "start", node)
 
     def _restart_broker(self) -> None:
@@ -185,7 +185,7 @@ class ChurningCluster:
     def _replace_disk(self) -> None:
         self._number += 1
         node = self._random.choice([node for node in VOTERS if node != self._quorum.leader])
-        self._quorum.wipe(node, f"dir{node}-{self._number}")
+        self._quorum.replace_disk(node, f"dir{node}-{self._number}")
         self._after(200, "add", node)
 
     def _remove_and_add_voter(self) -> None:

@@ -86,7 +86,7 @@ class NormalWeek:
             self._restart_broker(broker, down_s, level)
             self._pass(up_s)
         for controller in sorted(VOTERS, key=lambda node: node == cluster.leader):
-            cluster.stop(controller)
+            cluster.kill(controller)
             self._pass(down_s)
             self._start(controller, level)
             self._pass(up_s)
@@ -103,7 +103,7 @@ class NormalWeek:
             other = next(each for each in self._replicas(number) if each != broker)
             cluster.records.change("orders", number, leader=other, isr=(other,))
         self._pass(3)
-        cluster.stop(broker)
+        cluster.kill(broker)
         self._pass(down_s)
         self._start(broker, level)
         self._pass(5)

@@ -8,9 +8,9 @@ from connectors.delivery.delivery_report import DeliveryReport, SinkResult
 from rules.model.identifiers import Millis
 from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.route import Silence
-from tests.browser.chromium import PHONE, Browser, chromium
-from tests.browser.page_fixture import PageFixture
+from tests.browser.chromium import PHONE, Browser
 from tests.browser.slack_picture import examples, to_html
+from tests.page_fixture import PageFixture
 
 DOCS = Path(__file__).parents[2] / "docs" / "pictures"
 FAULTY = ("prod-eu-1", "prod-us-2", "orders", "staging")
@@ -23,28 +23,28 @@ def play_scenario(fixture: PageFixture) -> None:
     fixture.pass_s(60)
     faulty.topic("orders", dict.fromkeys(range(12), (101, 102)))
     faulty.topic("payments", dict.fromkeys(range(6), (102, 103)))
-    faulty.observe(4)
+    faulty.add_observer(4)
     fixture.pass_s(40)
     faulty.add(4)
-    fixture["orders"].stop(3)
+    fixture["orders"].kill(3)
     fixture.pass_s(80)
     faulty.remove(4)
-    faulty.stop(4)
+    faulty.kill(4)
     fixture.pass_s(90)
-    faulty.stop(1)
+    faulty.kill(1)
     fixture.pass_s(40)
     faulty.start(1)
     fixture["staging"].log_denied = True
     fixture.pass_s(110)
-    faulty.wipe(3, "newDirOf3")
+    faulty.replace_disk(3, "newDirOf3")
     fixture.pass_s(60)
-    faulty.stop(101)
+    faulty.kill(101)
     for number in range(7):
         faulty.change("orders", number, (102,), recovering=True)
-    fixture["prod-us-2"].stop(2)
+    fixture["prod-us-2"].kill(2)
     fixture.pass_s(100)
     faulty.records.broker_change(103, fenced=False)
-    fixture["orders"].stop(2)
+    fixture["orders"].kill(2)
     fixture.pass_s(140)
 
 
@@ -116,10 +116,8 @@ def main() -> None:
     DOCS.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        with (
-            PageFixture(folder, [*FAULTY, "calm"], changeable=True) as fixture,
-            chromium(folder / "profile") as browser,
-        ):
+        page_fixture = PageFixture(folder, [*FAULTY, "calm"], changeable=True)
+        with page_fixture as fixture, Browser(folder / "profile") as browser:
             play_scenario(fixture)
             add_clusters_sinks_and_silences(fixture)
             take_screenshots(fixture, browser, DOCS)

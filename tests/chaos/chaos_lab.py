@@ -37,7 +37,7 @@ class ChaosLab(Lab):
         """The second log directory of the first broker."""
         self.own_properties: dict[int, Mapping[str, str]] = {}
         """What a controller has otherwise than the others, from its next start on."""
-        self._forgotten: set[int] = set()
+        self._dropped: set[int] = set()
 
     def _format_all(self) -> None:
         for node in self.layout.controllers:
@@ -84,16 +84,16 @@ class ChaosLab(Lab):
         """The file while which exists the policy for new topics waits in this controller."""
         return self.directory / f"waits-{node}"
 
-    def forget_names(self, nodes: Iterable[int]) -> None:
+    def drop_names(self, nodes: Iterable[int]) -> None:
         """From now on the names of these controllers, and only of these, do not resolve anywhere."""
-        self._forgotten = {*nodes}
+        self._dropped = {*nodes}
         self.write_hosts()
 
     def write_hosts(self) -> None:
         """Writes the hosts file of each node and of the monitor."""
         for source in (*(node.id for node in self.layout), MONITOR):
             names = [(address(source, each.id), each) for each in self.layout.controllers]
-            lines = [f"{place} {each.host}" for place, each in names if each.id not in self._forgotten]
+            lines = [f"{place} {each.host}" for place, each in names if each.id not in self._dropped]
             file = self._hosts_of(source)
             new = file.with_suffix(".new")
             new.write_text("\n".join([f"{LOOPBACK} localhost", *lines]) + "\n", encoding="utf-8")

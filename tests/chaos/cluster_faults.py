@@ -8,12 +8,14 @@ from contextlib import suppress
 from threading import Thread
 
 from deploy.lab import LabError
+from streaming.demo.fault import DISK_REPLACED, ELECTED_UNCLEANLY, NAMES_DROPPED, Fault
+from tests import faults
 from tests.chaos.chaos_fault import (
     RECONNECT_S,
     ChaosContext,
     ChaosFault,
+    Needs,
     NotNowError,
-    Run,
     Step,
     brokers,
     controllers,
@@ -64,7 +66,7 @@ def _pause_majority(context: ChaosContext, _: int) -> Iterator[None]:
     controllers = context.lab.controllers
     paused = context.random.sample(controllers, len(controllers) // 2 + 1)
     with facts_while(context, *(context.facts.begin(Kind.SILENT, each) for each in paused)):
-        context.lab.pause(*paused)
+        faults.MAJORITY_PAUSED.inject(context.lab, paused)
         yield
         for each in paused:
             _resume_controller(context, each)
@@ -102,7 +104,7 @@ def _cut_off_controller(context: ChaosContext, node: int) -> Iterator[None]:
     return _broken(context, Kind.SILENT, paths, node)
 
 
-def _one_way_controller(context: ChaosContext, node: int) -> Iterator[None]:
+def _cut_off_one_way(context: ChaosContext, node: int) -> Iterator[None]:
     """Requests of a controller arrive, answers do not; or nobody reaches it, and it reaches everybody."""
     others = [each for each in context.lab.controllers if each != node]
     if context.random.random() < 0.5:
@@ -235,7 +237,7 @@ def _until_done(context: ChaosContext, change: Callable[[], None]) -> Iterator[N
             return
 
 
-def _restore_old_disk(context: ChaosContext, node: int) -> Iterator[None]:
+def _restore_log(context: ChaosContext, node: int) -> Iterator[None]:
     """A follower's log directory is copied while it is stopped; later the copy replaces the newer one."""
     if context.require_leader() == node:
         raise NotNowError("a follower's disk is restored")
@@ -279,13 +281,13 @@ def _require_new_endpoint(context: ChaosContext, node: int) -> None:
         raise NotNowError("the voter has its old endpoint")
 
 
-def _forget_names(context: ChaosContext, _: int) -> Iterator[None]:
+def _drop_names(context: ChaosContext, _: int) -> Iterator[None]:
     """The name service loses the controllers' names."""
     lab = context.lab
     with facts_while(context, *(context.facts.begin(Kind.NAMELESS, each) for each in lab.controllers)):
-        lab.forget_names(lab.controllers)
+        lab.drop_names(lab.controllers)
         yield
-        lab.forget_names(())
+        lab.drop_names(())
 
 
 def _start_broker(context: ChaosContext, node: int) -> Iterator[None]:
@@ -367,24 +369,21 @@ def _elect_uncleanly(context: ChaosContext, _: int) -> Iterator[None]:
         yield from _until_unfenced(context, unclean.killed_broker)
 
 
-def _down(begin: Callable[[ChaosLab, int], None]) -> Run:
-    return lasting(Kind.SILENT, lambda context, node: begin(context.lab, node), ChaosContext.restart_controller)
+def _down(fault: Fault, needs: Needs, end: Step, *, kind: Kind = Kind.SILENT, weight: int = 2) -> ChaosFault:
+    """Returns a fault of one node that does nothing until `end`."""
+    run = lasting(kind, lambda context, node: fault.inject(context.lab, [node]), end)
+    return ChaosFault(name=fault.name, needs=needs, run=run, weight=weight)
 
 
-def _broker_down(begin: Callable[[ChaosLab, int], None], end: Step) -> Run:
-    return lasting(Kind.BROKER_SILENT, lambda context, node: begin(context.lab, node), end)
-
-
-_PAUSED = lasting(Kind.SILENT, lambda context, node: context.lab.pause(node), _resume_controller)
 CLUSTER_FAULTS = (
-    ChaosFault(name="a controller is killed", needs=controllers, run=_down(ChaosLab.kill), weight=4),
-    ChaosFault(name="the leader is killed", needs=_leader, run=_down(ChaosLab.kill), weight=4),
-    ChaosFault(name="a controller is stopped", needs=controllers, run=_down(ChaosLab.stop)),
-    ChaosFault(name="a controller is paused", needs=controllers, run=_PAUSED, weight=4),
-    ChaosFault(name="a majority is paused", needs=only("every controller"), run=_pause_majority, weight=1),
+    _down(faults.CONTROLLER_KILLED, controllers, ChaosContext.restart_controller, weight=4),
+    _down(faults.LEADER_KILLED, _leader, ChaosContext.restart_controller, weight=4),
+    _down(faults.CONTROLLER_STOPPED, controllers, ChaosContext.restart_controller),
+    _down(faults.CONTROLLER_PAUSED, controllers, _resume_controller, weight=4),
+    ChaosFault(name=faults.MAJORITY_PAUSED.name, needs=only("every controller"), run=_pause_majority, weight=1),
     ChaosFault(name="a controller is slow", needs=controllers, run=_slow_controller),
     ChaosFault(name="a controller is cut off", needs=controllers, run=_cut_off_controller, weight=4),
-    ChaosFault(name="a controller is cut off in one direction", needs=controllers, run=_one_way_controller),
+    ChaosFault(name="a controller is cut off in one direction", needs=controllers, run=_cut_off_one_way),
     ChaosFault(name="the monitor is cut off from a controller", needs=controllers, run=_cut_monitor_from_one),
     ChaosFault(name="the monitor is cut off", needs=only("monitor"), run=_cut_monitor_from_all, weight=1),
     ChaosFault(name="a controller serves no new connection", needs=controllers, run=_serve_no_new_connection),
@@ -401,14 +400,14 @@ CLUSTER_FAULTS = (
         run=_lose_majority_of_disks,
         weight=1,
     ),
-    ChaosFault(name="a disk is replaced", needs=_members, run=_replace_disk),
+    ChaosFault(name=DISK_REPLACED.name, needs=_members, run=_replace_disk),
     ChaosFault(name="a voter is removed and added", needs=_members, run=_remove_voter),
-    ChaosFault(name="an old copy of a disk is restored", needs=_members, run=_restore_old_disk),
-    ChaosFault(name="a controller moves to another port", needs=_members, run=_move_endpoint),
-    ChaosFault(name="the controllers' names are lost", needs=only("names"), run=_forget_names, weight=1),
-    ChaosFault(name="a broker is killed", needs=brokers, run=_broker_down(ChaosLab.kill, _start_broker)),
-    ChaosFault(name="a broker is paused", needs=brokers, run=_broker_down(ChaosLab.pause, _resume_broker)),
+    ChaosFault(name="an old copy of a disk is restored", needs=_members, run=_restore_log),
+    ChaosFault(name=faults.ENDPOINT_MOVED.name, needs=_members, run=_move_endpoint),
+    ChaosFault(name=NAMES_DROPPED.name, needs=only("names"), run=_drop_names, weight=1),
+    _down(faults.BROKER_KILLED, brokers, _start_broker, kind=Kind.BROKER_SILENT),
+    _down(faults.BROKER_PAUSED, brokers, _resume_broker, kind=Kind.BROKER_SILENT),
     ChaosFault(name="a broker is cut off", needs=brokers, run=_cut_off_broker),
     ChaosFault(name="a broker's log directory fails", needs=_two_directories, run=_fail_log_directory),
-    ChaosFault(name="an unclean election", needs=only("every broker"), run=_elect_uncleanly),
+    ChaosFault(name=ELECTED_UNCLEANLY.name, needs=only("every broker"), run=_elect_uncleanly),
 )

@@ -157,7 +157,7 @@ def _replace(module: ModuleType, *, folder: Path) -> None:
 
 def _evaluate_nothing_early(module: ModuleType) -> None:
     """The rows arrive faster than Spark starts: how many are early would depend on the machine."""
-    module.EarlyEvaluation._observed = lambda *_: ()
+    module.EarlyEvaluation._observe = lambda *_: None
 
 
 def _run_clock_faster(module: ModuleType, *, settings: Settings) -> None:

@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -24,7 +25,7 @@ from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
 from rules.notifications.route import Silence
 from streaming.metrics.batch_stats import BatchStats
-from streaming.metrics.job_metrics import JobSources, job_registry
+from streaming.metrics.job_metrics import JobNow, JobSources, job_registry
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.status.status_store import StatusStore
 from tests.hostile.byte_mutation import mutated
@@ -138,15 +139,12 @@ class DamagedCheckpoint:
         with closing(job_database(self._copy.folder, read_only=True)) as database:
             sources = JobSources(
                 store=StatusStore(["prod"]),
-                batch_stats=BatchStats(firing=list),
-                is_alive=lambda: True,
-                gatherer_runs=lambda: True,
-                gatherer_pid=lambda: 1,
+                batch_stats=BatchStats(),
                 journal=self._copy.journal,
                 quarantine=quarantine_of(database),
                 audits=AuditResults(database),
                 stats=self._copy.logs / "gather-stats.json",
-                wall_ms=lambda: NOON_MS,
+                now=partial(JobNow, is_alive=True, gatherer_runs=True, gatherer_pid=1, now_ms=NOON_MS),
             )
             list(job_registry(sources).collect())
 

@@ -35,7 +35,7 @@ from streaming.status.status_store import StatusStore
 from streaming.web.api import api
 from streaming.web.fleet_view import FleetView
 from streaming.web.pages import pages
-from tests.browser.page_fixture import START, FixtureCluster
+from tests.page_fixture import START, FixtureCluster
 from tests.unit.streaming.pipeline.quiet_cluster import OneState
 
 CLUSTER_NAME = "prod"

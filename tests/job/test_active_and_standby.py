@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 from contextlib import ExitStack
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,8 @@ def assert_any_machine_looks_back(lab: Lab, other: ConfiguredJob) -> None:
     assert ended.exit_code == 0, ended.output
     texts = [line["text"] for line in map(json.loads, ended.stdout.splitlines()) if line["kind"] == "alert"]
     alerts = [text.partition(" · ")[0] for text in texts if "no-leader" in text]
-    assert alerts == ["critical no-leader", "resolved: no-leader"] * 3
+    # Without a later conclusion of an alert, as below.
+    assert [text for text, _ in groupby(alerts)] == ["critical no-leader", "resolved: no-leader"] * 3
     lab.pause(*lab.controllers)
     status = other.printed("status")
     assert (status["source"], status["cluster_id"]) == ("journal", lab.cluster_id)
@@ -145,7 +147,7 @@ def blind_sent(webhook: HttpDouble) -> list[tuple[str, str, str]]:
     return [
         (path, body["alerts"][0]["cluster"], body["reason"])
         for path, body in bodies
-        if body["alerts"][0]["rule"] == "monitor-blind"
+        if body["alerts"][0]["rule"] == "monitor-blind" and body["reason"] != "changed"
     ]
 
 
@@ -156,10 +158,13 @@ def port_of(address: str) -> int:
 def assert_sent(
     webhook: HttpDouble, expected: list[tuple[str, str, str]], *, before: int = 0, tried: str | None = None
 ) -> None:
-    """What was accepted after the first `before` requests; the path `tried` does not accept."""
+    """What was accepted after the first `before` requests; the path `tried` does not accept.
+
+    While a job starts on a busy machine an alert becomes older than a minute: then people get a change of what it says.
+    """
     bodies: list[tuple[str, dict[str, Any]]] = [(one.path, json.loads(one.body)) for one in webhook.requests[before:]]
     sent = [(path, body["alerts"][0]["rule"], body["reason"]) for path, body in bodies if path != tried]
-    assert [each for each in sent if each[1] == "no-leader"] == expected
+    assert [each for each in sent if each[1] == "no-leader" and each[2] != "changed"] == expected
 
 
 def assert_notifies(active: ConfiguredJob, standby: ConfiguredJob) -> None:

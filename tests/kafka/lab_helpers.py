@@ -12,16 +12,6 @@ from deploy.lab.node import Node, format_disk, new_uuid, write_ids
 from tests.lab import Lab
 
 
-def start_new_controller(lab: Lab) -> int:
-    """Adds a controller that is formatted without initial controllers, starts it and returns its id: an observer."""
-    assert not lab.static, "a static quorum lists its voters in every configuration"
-    node = lab.layout.add_controller()
-    format_disk(lab.jvm, node, lab.cluster_id, initial=())
-    lab.start(node.id)
-    lab.await_observer(node)
-    return node.id
-
-
 def add_log_directory(lab: Lab, broker: int) -> Node:
     """Restarts a broker with a second, empty log directory; returns the node with it as its data."""
     node = lab.node(broker)

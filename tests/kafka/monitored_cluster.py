@@ -16,6 +16,7 @@ from rules.evaluate import RULES, thresholds_for
 from rules.finding import Severity
 from rules.lifecycle import TrackedConditions
 from rules.model.quorum import Quorum
+from streaming.demo.fault import ExpectedAlert
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
@@ -89,6 +90,12 @@ class MonitoredCluster:
 
         alert = eventually(newest_alert, within_s=within_s)
         self.assert_outputs_agree()
+        return alert
+
+    def expect(self, expected: ExpectedAlert) -> Alert:
+        """Waits until this alert fires, and returns it; its severity and text are as expected."""
+        alert = self.wait_for(expected.rule, subject=expected.subject)
+        assert [*expected.problems(severity=alert.severity, summary=alert.summary, remedy=alert.remedy)] == []
         return alert
 
     def wait_for_quorum(self, condition: Callable[[Quorum], bool], *, within_s: float = 30) -> None:

@@ -11,10 +11,11 @@ import pytest
 
 from rules.evaluate import evaluate
 from tests.eventually import eventually
+from tests.faults import OBSERVER_ADDED
 from tests.job.conftest import await_fetches_of_all_voters
 from tests.kafka.conftest import MakeLab
 from tests.kafka.gatherer_run import cluster_of, run_gatherer
-from tests.kafka.lab_helpers import endpoint_of, start_new_controller
+from tests.kafka.lab_helpers import endpoint_of
 from tests.kafka.monitored_cluster import MonitoredCluster, monitored_cluster_of
 from tests.lab import Lab
 from tests.lab_certificate_authority import LabCertificateAuthority
@@ -80,7 +81,9 @@ def test_new_disks_one_controller_after_the_other(lab: Lab, monitor: MonitoredCl
 
 def test_five_controllers_instead_of_three(lab: Lab, monitor: MonitoredCluster) -> None:
     for _ in range(2):
-        lab.add_controller(start_new_controller(lab))
+        (new,) = OBSERVER_ADDED.nodes(lab)
+        OBSERVER_ADDED.inject(lab, [new])
+        lab.add_controller(new)
     require_nothing_reported(monitor)
 
 

@@ -316,12 +316,12 @@ def test_more_than_the_buffer_is_given_up_and_the_log_is_read_again(
 
         def given_up() -> None:
             running.run_once()
-            assert running.sources().dropped_rows() > 0
+            assert running.now().dropped_rows > 0
 
         eventually(given_up, within_s=60)
-        assert running.sources().restated() >= 1
+        assert running.now().restated >= 1
         assert "more than buffer_bytes (1) wait: the waiting rows are given up" in caplog.text
-        assert "no broker is reachable" in (running.sources().forwarder.counts.failing or "")
+        assert "no broker is reachable" in (running.now().forwarder.counts.failing or "")
     finally:
         running.stop()
 

@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 
 from deploy.lab import LabError
-from deploy.lab.node import BROKER, CONTROLLER
+from tests.faults import (
+    BROKER_MADE_VOTER,
+    BROKER_PAUSED_IN_SESSION,
+    CONTROLLER_PAUSED,
+    FOLLOWERS_PAUSED,
+    SECOND_CONTROLLER_PAUSED,
+    injected,
+)
 from tests.kafka.conftest import MakeLab
 from tests.kafka.monitored_cluster import MonitoredCluster, pause_nodes, run_in_bursts
 from tests.lab import Lab
@@ -30,14 +37,13 @@ def test_one_voter_stops_fetching_then_a_second(lab: Lab, monitor: MonitoredClus
     not_fetching_after = {"ages.fetch": 4}
     monitor.start_scenario({"voter-lagging.hold": 1, "failure-tolerance.hold": 1, **not_fetching_after})
 
-    with pause_nodes(lab, one):
-        one_voter = monitor.wait_for("voter-lagging", subject=f"voter {one}")
-        with pause_nodes(lab, other):
-            two_voters = monitor.wait_for("failure-tolerance")
+    with injected(CONTROLLER_PAUSED, lab, one) as (lagging,):
+        one_voter = monitor.expect(lagging)
+        with injected(SECOND_CONTROLLER_PAUSED, lab, other) as (tolerance,):
+            two_voters = monitor.expect(tolerance)
     monitor.wait_for("failure-tolerance", "resolved")
     monitor.wait_for("voter-lagging", "resolved")
 
-    assert one_voter.severity == two_voters.severity == "warning"
     assert one_voter.evidence["voter"] == f"{one}-{lab.node(one).directory_id}"
     assert one_voter.evidence["further_failures_tolerated"] == 1
     assert lab.node(one).endpoint in one_voter.remedy[0]
@@ -48,15 +54,14 @@ def test_one_voter_stops_fetching_then_a_second(lab: Lab, monitor: MonitoredClus
 
 
 def test_a_majority_stops_fetching_and_nothing_is_committed(lab: Lab, monitor: MonitoredCluster) -> None:
-    leader, followers = lab.leader, lab.followers
+    leader = lab.leader
     # The hold is two seconds longer than `silent`: also a late poll shows that the voters do not fetch.
     monitor.start_scenario({"high-watermark-stalled.hold": 2, "high-watermark-stalled.still": 2, "ages.fetch": 1})
 
-    with pause_nodes(lab, *followers[:3]):
-        fired = monitor.wait_for("high-watermark-stalled")
+    with injected(FOLLOWERS_PAUSED, lab) as (stalled,):
+        fired = monitor.expect(stalled)
     monitor.wait_for("high-watermark-stalled", "resolved")
 
-    assert fired.severity == "critical"
     assert fired.evidence["leader"] == leader
     assert fired.evidence["majority"] == 3
     assert fired.evidence["voters_in_sync"] in (1, 2), "on a busy machine a running voter may seem not to fetch"
@@ -139,18 +144,14 @@ def test_repeated_elections_without_restarts(lab: Lab, monitor: MonitoredCluster
 
 
 def test_alive_broker_does_not_fetch_the_metadata_log(lab: Lab, monitor: MonitoredCluster) -> None:
-    (broker,) = lab.brokers
     monitor.start_scenario({"observer-lagging.hold": 0, "ages.fetch": 2})
 
-    with pause_nodes(lab, broker):
-        # The broker counts as alive until its session of half a minute ends.
-        fired = monitor.wait_for("observer-lagging", subject=f"broker {broker}")
+    # The broker counts as alive until its session of half a minute ends.
+    with injected(BROKER_PAUSED_IN_SESSION, lab) as (lagging,):
+        fired = monitor.expect(lagging)
     monitor.wait_for("observer-lagging", "resolved")
 
-    assert fired.summary == (
-        f"Broker {broker} does not fetch the metadata log: it works with outdated metadata. "
-        "It counts as alive and still leads partitions."
-    )
+    assert fired.summary.endswith(" It counts as alive and still leads partitions.")
     assert monitor.rules == {"observer-lagging"}
 
 
@@ -158,24 +159,11 @@ def test_broker_is_made_a_voter_until_the_printed_command_removes_it(lab: Lab, m
     (broker,) = lab.brokers
     monitor.start_scenario({"voter-without-controller.hold": 1})
 
-    make_voter(lab, broker)
-    fired = monitor.wait_for("voter-without-controller")
-    for line in fired.remedy:
-        lab.run_remedy(line)
+    BROKER_MADE_VOTER.inject(lab, [broker])
+    (without_controller,) = BROKER_MADE_VOTER.expected([broker])
+    fired = monitor.expect(without_controller)
+    BROKER_MADE_VOTER.end(lab, [broker], fired.remedy)
     monitor.wait_for("voter-without-controller", "resolved")
 
-    assert fired.subject == f"voter {broker}"
-    assert "it is registered as a broker only" in fired.summary
     assert broker not in lab.await_state(lambda state: True, what="a leader").voter_ids
     assert monitor.rules == {"voter-without-controller"}
-
-
-def make_voter(lab: Lab, broker: int) -> None:
-    """Runs add-controller with the configuration of a broker, in which only its role and its listener's name differ."""
-    node = lab.node(broker)
-    text = node.properties_file.read_text().replace("process.roles=broker", "process.roles=controller")
-    file = node.folder / "as-controller.properties"
-    file.write_text(text.replace(f"listeners={BROKER}://", f"listeners={CONTROLLER}://"))
-    command = ["--command-config", str(file), "--bootstrap-controller", lab.node(lab.leader).endpoint, "add-controller"]
-    lab.jvm.tool("kafka-metadata-quorum", command)
-    lab.await_state(lambda state: broker in state.voter_ids, what=f"broker {broker} among the voters")

@@ -12,12 +12,12 @@ from streaming.pipeline.checkpoint import Checkpoint
 from streaming.status.status_store import StatusStore
 from streaming.web.fleet_view import FleetView
 from streaming.web.past_states import PastStates
-from tests.browser.page_fixture import ServedPages
 from tests.cli import program
 from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
 from tests.kafka.gatherer_run import NAME
 from tests.kafka.monitored_cluster import monitor_cluster
+from tests.page_fixture import ServedPages
 
 pytestmark = [pytest.mark.lab, pytest.mark.live]
 

@@ -193,7 +193,7 @@ class ScriptedQuorum:
         for number in brokers:
             self._register(self._install(number, broker=True))
 
-    def stop(self, number: int) -> None:
+    def kill(self, number: int) -> None:
         """Kills the process. Kafka fences a broker nine seconds later; here it is fenced at once."""
         node = self.nodes[number]
         node.up, node.stopped_at_ms = False, self.now_ms
@@ -223,7 +223,7 @@ class ScriptedQuorum:
 
     def listen(self, number: int, listeners: tuple[str, ...]) -> None:
         """Restarts a controller with these listeners."""
-        self.stop(number)
+        self.kill(number)
         self.nodes[number].listeners = listeners
         self.start(number)
 
@@ -233,9 +233,9 @@ class ScriptedQuorum:
         self.records.kraft(1)
         self._write_voters()
 
-    def wipe(self, number: int, directory: str) -> None:
+    def replace_disk(self, number: int, directory: str) -> None:
         """Stops it, replaces its disk, formats it without initial controllers and starts it."""
-        self.stop(number)
+        self.kill(number)
         node = self.nodes[number]
         node.directory, node.end_offset, node.standalone, node.cut_off = directory, 0, False, False
         self.start(number)
@@ -246,9 +246,9 @@ class ScriptedQuorum:
         node = self.nodes[number]
         node.directory, node.end_offset, node.standalone = directory, 0, True
 
-    def restore(self, number: int, offset: int, seconds: int) -> None:
+    def restore_log(self, number: int, offset: int, seconds: int) -> None:
         """Stops it, restores its log to an older end and starts it; it catches up after so many seconds."""
-        self.stop(number)
+        self.kill(number)
         node = self.nodes[number]
         self.start(number)
         node.end_offset, node.regressed_until_ms = offset, self.now_ms + seconds * SECOND
@@ -263,7 +263,7 @@ class ScriptedQuorum:
         self.stopped[copy.key] = StoppedReplica(self.records.offset, self.now_ms)
         self._register(self.nodes[number], again=True)
 
-    def observe(self, number: int) -> None:
+    def add_observer(self, number: int) -> None:
         """Starts a controller that was formatted without initial controllers: it is an observer."""
         self._register(self._install(number))
 
@@ -288,7 +288,7 @@ class ScriptedQuorum:
     def cut_off(self, number: int) -> None:
         """Cuts a controller off from the others; it runs and answers the monitor."""
         node = self.nodes[number]
-        self.stop(number)
+        self.kill(number)
         node.up, node.cut_off = True, True
 
     def stop_fetching(self, number: int) -> None:
@@ -305,7 +305,7 @@ class ScriptedQuorum:
 
     def upgrade(self, number: int, metadata_version: int) -> None:
         """Restarts a node with a version that supports metadata.versions up to this."""
-        self.stop(number)
+        self.kill(number)
         self.nodes[number].supports = metadata_version
         self.start(number)
 
@@ -318,7 +318,7 @@ class ScriptedQuorum:
         late = self.nodes[node]
         late.late_ms, late.late_since_ms, late.late_from = lag_ms, self.now_ms, self.records.offset
 
-    def hang(self, number: int) -> None:
+    def hang_event_thread(self, number: int) -> None:
         """The event thread of a controller hangs: while it is active it appends nothing, and answers."""
         self.hanging.add(number)
 

@@ -57,30 +57,32 @@ class ScriptRun:
             "findings": self.findings,
             "remedy": self.remedy,
             "unknown": self.unknown,
-            "kill": lambda *nodes: _each(self.cluster.stop, nodes),
+            "kill": lambda *nodes: _each(self.cluster.kill, nodes),
             "start": lambda *nodes: _each(self.cluster.start, nodes),
             "crash-loop": self.crash_loop,
             "fail-to-start": self.fail_to_start,
             "copy": lambda node: self.cluster.copy(int(node)),
             "end-copy": lambda node: self.cluster.end_copy(int(node)),
             "clock": lambda node, ahead: self.cluster.clock_ahead_ms.update({int(node): SECOND * _seconds(ahead)}),
-            "move": self.move,
+            "move-endpoint": self.move_endpoint,
             "listeners": lambda node, names: self.cluster.listen(int(node), tuple(names.split(","))),
             "make-dynamic": self.cluster.make_dynamic,
-            "wipe": lambda node, directory: self.cluster.wipe(int(node), directory),
+            "replace-disk": lambda node, directory: self.cluster.replace_disk(int(node), directory),
             "unrecorded": self.unrecorded,
             "standalone": lambda node, directory: self.cluster.make_standalone(int(node), directory),
-            "restore": lambda node, offset, duration: self.cluster.restore(int(node), int(offset), _seconds(duration)),
-            "observer": lambda node: self.cluster.observe(int(node)),
+            "restore-log": lambda node, offset, duration: self.cluster.restore_log(
+                int(node), int(offset), _seconds(duration)
+            ),
+            "add-observer": lambda node: self.cluster.add_observer(int(node)),
             "refused": lambda node: self.cluster.refuse(int(node)),
             "register": lambda node: self.cluster.register(int(node)),
             "add-controller": lambda node: self.cluster.add(int(node)),
             "remove-controller": lambda node: self.cluster.remove(int(node)),
-            "serve-none": self.serve_none,
+            "serve-no-new-connection": self.serve_no_new_connection,
             "churn": self.churn,
             "again": self.again,
             "late": lambda lag, *nodes: _each(lambda node: self.cluster.be_late(node, milliseconds(lag)), nodes),
-            "hang": lambda node: self.cluster.hang(int(node)),
+            "hang-event-thread": lambda node: self.cluster.hang_event_thread(int(node)),
             "noops": self.noops,
             "resign": self.cluster.resign,
             "cut-off": lambda node: self.cluster.cut_off(int(node)),
@@ -90,7 +92,8 @@ class ScriptRun:
             "finalize": lambda version: self.cluster.finalize(int(version)),
             "snapshots": self.snapshots,
             "force-voters": lambda voters: self.cluster.force_voters(numbers(voters)),
-            "names": self.names,
+            "add-names": self.add_names,
+            "drop-names": self.drop_names,
             "resolver": self.resolver,
             "observations": self.observations,
             "gatherer": self.gatherer,
@@ -124,8 +127,11 @@ class ScriptRun:
         """append unfence 101: a record of the metadata log (`log_commands.RECORDS`), which nothing here caused."""
         append(self.cluster.records, " ".join(record))
 
-    def serve_none(self, how: str, *nodes: str) -> None:
-        """serve-none accepted 1 2, serve-none timed-out 1: a controller answers no new connection, until it starts."""
+    def serve_no_new_connection(self, how: str, *nodes: str) -> None:
+        """serve-no-new-connection accepted 1 2: until it starts, a controller does not answer on a new connection.
+
+        serve-no-new-connection timed-out 1: nor does it accept one.
+        """
         self.cluster.unserved |= {int(node): Connection(how) for node in nodes}
 
     def tick(self, duration: str) -> Iterator[str]:
@@ -149,7 +155,7 @@ class ScriptRun:
     def crash_loop(self, node: str, down: str, up: str, times: str) -> Iterator[str]:
         """crash-loop 3 60s 40s 12: the node is down for 60 s, then up for 40 s, twelve times."""
         for _ in range(int(times)):
-            self.cluster.stop(int(node))
+            self.cluster.kill(int(node))
             yield from self.tick(down)
             self.cluster.start(int(node))
             yield from self.tick(up)
@@ -170,7 +176,7 @@ class ScriptRun:
         """fail-to-start 3 50s 10s 6: the nodes are down; six times they accept connections for 10 s and do no more."""
         failing = [self.cluster.nodes[int(node)] for node in nodes.split(",")]
         for node in failing:
-            self.cluster.stop(node.id)
+            self.cluster.kill(node.id)
         for _ in range(int(times)):
             yield from self.tick(down)
             for node in failing:
@@ -224,21 +230,22 @@ class ScriptRun:
         """snapshots off, snapshots on: whether the leader takes a snapshot every hour."""
         self.cluster.snapshots = state == "on"
 
-    def move(self, node: str, address: str) -> None:
-        """move 2 HOST:PORT: stops a controller, changes its endpoint and starts it."""
-        self.cluster.stop(int(node))
+    def move_endpoint(self, node: str, address: str) -> None:
+        """move-endpoint 2 HOST:PORT: stops a controller, changes its endpoint and starts it."""
+        self.cluster.kill(int(node))
         host, _, port = address.partition(":")
         self.cluster.nodes[int(node)].host, self.cluster.nodes[int(node)].port = host, int(port)
         self.cluster.start(int(node))
 
-    def names(self, state: str, *nodes: str) -> None:
-        """names unresolvable, names resolvable 2: whether the DNS names of all or of these controllers resolve."""
-        if not nodes:
-            self.cluster.names_unresolvable = state == "unresolvable"
-        elif state == "unresolvable":
-            self.cluster.lost_hosts.update(map(int, nodes))
-        else:
-            self.cluster.lost_hosts.difference_update(map(int, nodes))
+    def drop_names(self, *nodes: str) -> None:
+        """drop-names, drop-names 2: the DNS names of all or of these controllers do not resolve."""
+        self.cluster.names_unresolvable |= not nodes
+        self.cluster.lost_hosts.update(map(int, nodes))
+
+    def add_names(self, *nodes: str) -> None:
+        """add-names, add-names 2: they resolve again."""
+        self.cluster.names_unresolvable &= bool(nodes)
+        self.cluster.lost_hosts.difference_update(map(int, nodes))
 
     def resolver(self, state: str) -> None:
         """resolver fails, resolver answers: that of the monitor's host."""

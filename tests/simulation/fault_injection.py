@@ -28,10 +28,10 @@ class FaultInjection:
     def inject(self, now_ms: int) -> str:
         """Injects one fault; returns its name."""
         faults: tuple[Callable[[int], None], ...] = (
-            self.crash, self.crash, self.shut_down, self.start, self.start, self.partition_network,
-            self.partition_network, self.repair, self.one_way, self.disturb, self.disturb, self.replace_disk, self.move,
-            self.skew, self.skew_monitor, self.compact, self.one_way, self.isolate, self.isolate,
-            self.break_endpoint, self.start_unfinished_change, self.join,
+            self.kill, self.kill, self.stop, self.start, self.start, self.partition_network,
+            self.partition_network, self.repair, self.one_way, self.disturb, self.disturb, self.replace_disk,
+            self.move_endpoint, self.skew, self.skew_monitor, self.compact, self.one_way, self.cut_off_leader,
+            self.cut_off_leader, self.break_endpoint, self.start_unfinished_change, self.add_observer,
             *((self.deny, self.reject, self.distrust) * self.of_access),
         )  # fmt: skip
         fault = self.random.choice(faults)
@@ -44,10 +44,10 @@ class FaultInjection:
         """True if a log has voter sets: faults that need directory ids and AddVoter are possible."""
         return any(not node.log.static for node in self.nodes)
 
-    def crash(self, _now_ms: int) -> None:
+    def kill(self, _now_ms: int) -> None:
         self.random.choice(self.nodes).stop()
 
-    def shut_down(self, now_ms: int) -> None:
+    def stop(self, now_ms: int) -> None:
         """Shuts a controller down cleanly: a leader first names its preferred successors."""
         node = self.random.choice(self.nodes)
         if node.up and node.leads:
@@ -78,8 +78,8 @@ class FaultInjection:
         name = self.random.choice(("loss_probability", "slow_probability"))
         setattr(self.network, name, self.random.choice((0.0, 0.05, 0.3)))
 
-    def isolate(self, now_ms: int) -> None:
-        """Isolates a leader, which then writes records that will be truncated, such as a voter change."""
+    def cut_off_leader(self, now_ms: int) -> None:
+        """Cuts a leader off, which then writes records that will be truncated, such as a voter change."""
         leader = next((node for node in self.nodes if node.leads), None)
         if leader is None:
             return
@@ -99,11 +99,11 @@ class FaultInjection:
             node.lose_disk(f"dir{node.id}-{self.count}")
             node.start(now_ms)
 
-    def move(self, now_ms: int) -> None:
+    def move_endpoint(self, now_ms: int) -> None:
         """Restarts a controller on another port."""
         node = self.random.choice(self.nodes)
         if self.dynamic:
-            self._move(node)
+            self._change_port(node)
             node.start(now_ms)
 
     def deny(self, now_ms: int) -> None:
@@ -140,7 +140,7 @@ class FaultInjection:
         others = [node for node in self.nodes if node is not leader and node.key in leader.log.keys]
         if len(others) > 1:
             down, removed = self.random.sample(others, 2)
-            self._move(down)
+            self._change_port(down)
             leader.change_voters(now_ms, tuple(voter for voter in leader.log.voters if voter.key != removed.key))
 
     def break_endpoint(self, _now_ms: int) -> None:
@@ -148,7 +148,7 @@ class FaultInjection:
         _, endpoint = self.random.choice(self.gatherer.recorded())
         self.network.endpoint_states[endpoint] = self.random.choice([*EndpointState])
 
-    def join(self, now_ms: int) -> None:
+    def add_observer(self, now_ms: int) -> None:
         """Starts a controller that was formatted without initial controllers: it could be a voter."""
         if not self.dynamic or len(self.nodes) >= CONTROLLERS_MAX or self.random.random() < 0.6:
             return
@@ -165,7 +165,7 @@ class FaultInjection:
         node.start(now_ms)
         return node
 
-    def _move(self, node: SimulatedController) -> None:
+    def _change_port(self, node: SimulatedController) -> None:
         node.stop()
         node.port += 10_000 if node.port < 20_000 else -10_000
 

@@ -382,7 +382,7 @@ def upgrade_half(scene: IncidentSimulation) -> Iterator[int]:
 
 
 @incident("failure-tolerance", static=True)
-def stop_reserve(scene: IncidentSimulation) -> Iterator[int]:
+def kill_reserve(scene: IncidentSimulation) -> Iterator[int]:
     """Exactly a majority keeps running."""
     stopped = scene.followers[: (len(scene.followers) + 1) // 2]
     for node in stopped:
@@ -393,7 +393,7 @@ def stop_reserve(scene: IncidentSimulation) -> Iterator[int]:
 
 
 @incident("voter-lagging", controllers=(5,), static=True)
-def stop_voter(scene: IncidentSimulation) -> Iterator[int]:
+def kill_voter(scene: IncidentSimulation) -> Iterator[int]:
     node = scene.followers[0]
     node.stop()
     yield scene.fires("voter-lagging", f"voter {node.id}", after_s=CERTAIN_S)
@@ -475,7 +475,7 @@ def break_resolver(scene: IncidentSimulation) -> Iterator[int]:
 
 
 @incident("no-leader", static=True)
-def separate_controllers(scene: IncidentSimulation) -> Iterator[int]:
+def cut_off_controllers(scene: IncidentSimulation) -> Iterator[int]:
     scene.cut_off(*scene.nodes)
     yield scene.fires("no-leader", "quorum") + 10_000
     scene.network.one_way.clear()
@@ -483,7 +483,7 @@ def separate_controllers(scene: IncidentSimulation) -> Iterator[int]:
 
 
 @incident("views-disagree", static=True, also=("voter-lagging", "failure-tolerance"))
-def isolate_voter(scene: IncidentSimulation) -> Iterator[int]:
+def cut_off_voter(scene: IncidentSimulation) -> Iterator[int]:
     node = scene.followers[0]
     scene.cut_off(node)
     yield scene.fires("views-disagree", f"controller {node.id}", after_s=15.0)

@@ -14,12 +14,13 @@ from rules.alert import Alert
 from rules.finding import Severity
 from rules.firing import Firing
 from streaming.config import Config
-from streaming.job.active_silences import ActiveSilences
+from streaming.job.active_silences import ActiveHolds, ActiveSilences
 from streaming.job.responses import SinkResponses
 from streaming.pipeline.notifying import Notifying
 from streaming.status.status_store import StatusStore
 from tests.eventually import eventually
 from tests.unit.connectors.sinks.sink_alerts import alert
+from tests.unit.streaming.job.running_configuration import running_with
 
 _CONFIG = Config.model_validate({"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}]})
 
@@ -32,13 +33,13 @@ class RespondingJob:
         self.sinks = open_sinks()
         self.acknowledgements, self.silences = AcknowledgementStore(database), SilenceStore(database)
         self.active = ActiveSilences(
-            stored=self.silences, in_services=ServiceSilenceStore(database), config=lambda: _CONFIG
+            stored=self.silences, in_services=ServiceSilenceStore(database), running=running_with(_CONFIG)
         )
         self.notifying = Notifying(
             Ledger(database),
             self.sinks,
             store=StatusStore(["prod"]),
-            holds=lambda now_ms: (*self.active(now_ms), *self.acknowledgements.current()),
+            holds=ActiveHolds(silences=self.active, acknowledgements=self.acknowledgements),
             patience_s=10,
         )
         self.responses = SinkResponses(self.notifying, self.acknowledgements, self.active)

@@ -24,7 +24,7 @@ from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason, Vantage
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver, PollTimes
-from streaming.pipeline.early_alerts import initial_states
+from streaming.pipeline.initial_state import initial_state
 from streaming.pipeline.notifying import Notifying
 from streaming.pipeline.query import Query
 from streaming.pipeline.step import Step
@@ -81,15 +81,18 @@ class PipelineRun:
             notifying,
             quarantine_of(database),
             store=self.store,
-            request_polls=self._note_requests,
-            keep_snapshots=JournalReader(self.checkpoint.journal).keep_snapshots,
+            gatherer=self,
+            journal=JournalReader(self.checkpoint.journal),
         )
         self.query = Query(self.spark, self.checkpoint, deliver)
-        initial = initial_states(self.settings, ledger.history(), ledger.firing(), now_ms=Millis(self.now_ms))
+        initial = initial_state(ledger.firing(), ledger.history(), now_ms=Millis(self.now_ms)).encoded(self.settings)
         self.query.start(Step(self.settings, initial=initial, spark_folder=self.checkpoint.pages, snapshots=True))
 
-    def _note_requests(self, requests: Mapping[str, PollTimes]) -> None:
+    def request_polls(self, requests: Mapping[str, PollTimes]) -> None:
         self.requested_polls += [(cluster, due_ms) for cluster, (due_ms, _) in requests.items() if due_ms is not None]
+
+    def limit_log(self, cluster: str, waiting_bytes: int) -> None:
+        """Limits nothing: the test writes the rows."""
 
     def stop(self) -> None:
         """Stops the query; rows can still be written."""

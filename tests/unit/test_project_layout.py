@@ -1,14 +1,17 @@
 """What belongs together: documents and commands, each rule and its files, the core and its purity."""
 
 import ast
+import os
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from rules.evaluate import RULES
+from tests.long_parts import PARTS, has_long_tests
 from tests.unit.command_line import parse_command
 
 ROOT = Path(__file__).parents[2]
@@ -41,6 +44,20 @@ def test_make_targets_in_the_readme_exist() -> None:
 
     for target in re.findall(r"^\s*make ([a-z-]+)", readme, re.MULTILINE):
         assert target in targets
+
+
+def test_every_make_target_has_what_it_needs() -> None:
+    targets = re.findall(r"^([a-z-]+):.* ## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    # MAKEFLAGS: of the make that runs these tests.
+    ended = subprocess.run(
+        ["make", "--dry-run", *targets],
+        cwd=ROOT,
+        env={**os.environ, "MAKEFLAGS": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, len(targets) > 20) == (0, True), ended.stderr
 
 
 def test_rules_in_the_readme_exist_and_have_their_default_hold() -> None:
@@ -110,6 +127,17 @@ def test_every_folder_of_tests_is_on_their_page() -> None:
     page = (TESTS / "README.md").read_text()
     folders = {path.name for path in TESTS.iterdir() if path.is_dir() and any(path.rglob("*.py"))}
     assert folders - set(re.findall(r"`(\w+)/`", page)) == set()
+
+
+def test_every_long_test_is_in_one_part_of_make_test_long() -> None:
+    listed = [file for part in PARTS for file in part.files()]
+    assert sorted(listed) == [file for file in sorted(TESTS.rglob("test_*.py")) if has_long_tests(file)]
+
+
+def test_every_place_of_a_part_has_long_tests_and_no_part_takes_an_hour() -> None:
+    empty = [place for part in PARTS for place in part.places if not any(part.files_in(place))]
+    assert empty == []
+    assert max(part.minutes for part in PARTS) < 60
 
 
 def test_the_core_calls_nothing_that_depends_on_the_process() -> None:

@@ -48,7 +48,7 @@ class HadoopFolder(Folder):
 
     @property
     def place(self) -> str:
-        """Its URI."""
+        """The folder's URI."""
         return self._uri
 
     def names(self, folder: str) -> Sequence[str]:

@@ -36,7 +36,7 @@ class Folder(Protocol):
 
     @property
     def place(self) -> str:
-        """Its path or URI."""
+        """The folder's path or URI."""
 
     def names(self, folder: str) -> Sequence[str]:
         """Returns the names in a folder of it; none if it does not exist."""
@@ -53,7 +53,7 @@ class LocalFolder(Folder):
 
     @property
     def place(self) -> str:
-        """Its path."""
+        """The folder's path."""
         return str(self.path)
 
     def names(self, folder: str) -> Sequence[str]:

@@ -96,7 +96,6 @@ class MonitoredJob:
                 BlindCluster(name=name, since_ms=self.at(since), reasons=self.reasons, alert=None, critical=True)
                 for name, since in self.blind.items()
             ],
-            sinks=self.notifying.sink_states,
             missing=[
                 Missing(name=name, why=why, for_ms=Millis(self.wall_ms - self.at(since)))
                 for name, (why, since) in self.missing.items()

@@ -1,6 +1,5 @@
 """What is passed to the sinks that report changes: the present state, while this job notifies."""
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ import yaml
 
 from connectors.process.wall_clock import wall_ms
 from connectors.sinks.console import ConsoleSection
-from connectors.sinks.sink import DeliveryOptions, KnownState, Outcome, Sink
+from connectors.sinks.sink import DeliveryOptions, KnownState, Outcome
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Offset
 from streaming.config import Config, load
@@ -20,6 +19,7 @@ from streaming.status.cluster_status import ClusterStatus, StatusSource
 from streaming.status.status_store import StatusStore
 from tests.eventually import eventually
 from tests.situation.commands import situation
+from tests.unit.streaming.job.running_configuration import running_with
 
 
 def status() -> ClusterStatus:
@@ -45,6 +45,13 @@ class Service:
         return None
 
 
+@dataclass
+class GivenRole:
+    """Whether this job notifies."""
+
+    notifies: bool = False
+
+
 def config(folder: Path, **keys: object) -> Config:
     file = folder / "kraftwatch.yaml"
     file.write_text(yaml.safe_dump({"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], **keys}))
@@ -54,21 +61,20 @@ def config(folder: Path, **keys: object) -> Config:
 def test_only_the_job_that_notifies_passes_the_state_and_a_failure_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store, service, notifies = StatusStore(["prod", "silent"]), Service(failures=2), threading.Event()
+    store, service, role = StatusStore(["prod", "silent"]), Service(failures=2), GivenRole()
     store.put_status(replace(status(), cluster="prod"), at_ms=wall_ms())
-    sinks: list[Sink] = [service]
     given = config(tmp_path)
-    reports = ChangeReports(store, sinks=lambda: sinks, config=lambda: given, notifies=notifies.is_set, every_s=0.01)
+    reports = ChangeReports(store, running_with(given, service), role, every_s=0.01)
     with reports:
         assert service.received == []
-        notifies.set()
+        role.notifies = True
         eventually(lambda: len(service.received) == 3, within_s=20)
         store.put_status(replace(status(), cluster="prod", metadata_version=29), at_ms=wall_ms())
         eventually(lambda: len(service.received) == 4, within_s=20)
         # Another job may have reported something else in between.
-        notifies.clear()
+        role.notifies = False
         eventually(lambda: not reports._reported, within_s=20)
-        notifies.set()
+        role.notifies = True
         eventually(lambda: len(service.received) == 5, within_s=20)
 
     # Both failed calls are repeated; then only what has changed is passed, and nothing while nothing changes.

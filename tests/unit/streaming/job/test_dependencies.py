@@ -32,7 +32,7 @@ def test_the_beginning_and_the_end_are_said_once(dependencies: Dependencies, sai
     for why in ("the store does not answer", "the store refuses"):
         dependencies.missing(Dependency.STORE, why)
     assert [(one.name, one.why) for one in dependencies.now] == [("store", "the store does not answer")]
-    assert (dependencies.states["store"], dependencies.states["topic"]) == (True, False)
+    assert (dependencies.states()["store"], dependencies.states()["topic"]) == (True, False)
     dependencies.found(Dependency.STORE)
     dependencies.found(Dependency.STORE)
     assert dependencies.now == []

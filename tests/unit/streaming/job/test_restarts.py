@@ -2,18 +2,20 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from connectors.process.signals import SignalFlag
 from streaming.config import Config
 from streaming.job import monitoring as module
 from streaming.job.dependencies import Dependencies, Dependency
-from streaming.job.monitoring import Monitoring, SparkStart
+from streaming.job.monitoring import Monitoring
 from streaming.job.restarts import MOST, Restarts
-from streaming.job.start_up import JobSpec
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.spark.errors import BusyError, CheckpointInUseError, FullDiskError, JobError, StateError
+from tests.unit.streaming.job.running_configuration import running_with
 
 UNUSED: Any = None
 FAILS, BUSY = JobError("the streaming query failed: Broken pipe"), BusyError("the machine is busy")
@@ -36,12 +38,13 @@ class World:
         self.has_evaluated = False
         self._problems = [*problems]
         self._now = 0.0
-        start = SparkStart(session=self._session, dependencies=self.dependencies, pause=self._pause)
         self.given: dict[str, Any] = {
             "_query": self,
-            "_start": start,
+            "_dependencies": self.dependencies,
+            "_stop": SimpleNamespace(wait=self._pause),
             "_spark": self,
             "_restarts": Restarts("move /job/spark away", lambda: self._now),
+            "start_spark": self._start_spark,
             "_start_step": self._start_step,
             "_set_state_aside": self._set_state_aside,
             "begin_early_evaluation": lambda _: self.done.append("early evaluation"),
@@ -74,10 +77,12 @@ class World:
         self._now += seconds if seconds >= 1 else 0
         return False
 
-    def _session(self) -> Any:
+    def _start_spark(self) -> Any:
         self.done.append("Spark")
         self.java_answers = True
-        return self
+        session: Any = self
+        self.monitoring._spark = session
+        return session
 
     def _set_state_aside(self, why: str) -> None:
         self.monitoring._has_new_state = True
@@ -97,7 +102,7 @@ def world(folder: Path, monkeypatch: pytest.MonkeyPatch, *problems: JobError | N
             "checkpoint": str(folder),
         }
     )
-    monitoring = Monitoring(config, JobSpec.of(config), Checkpoint(folder=folder))
+    monitoring = Monitoring(running_with(config), Checkpoint(folder=folder), Dependencies(print), SignalFlag())
     made = World(monitoring, problems)
     for name, value in made.given.items():
         monkeypatch.setattr(monitoring, name, value)

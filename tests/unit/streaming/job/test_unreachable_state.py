@@ -5,14 +5,16 @@ from typing import Any
 
 import pytest
 
+from connectors.process.signals import SignalFlag
 from streaming.config import Config
 from streaming.job import monitoring as module
+from streaming.job.dependencies import Dependencies
 from streaming.job.monitoring import Monitoring
-from streaming.job.start_up import JobSpec
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import KAFKA, CheckpointSource, record_source
 from streaming.pipeline.spark.errors import JobError
 from streaming.pipeline.spark.spark_files import Folder, SparkFiles
+from tests.unit.streaming.job.running_configuration import running_with
 
 AWAY = "checkpoint s3a://bucket/job: Spark cannot read it: the connection was refused"
 
@@ -42,13 +44,14 @@ def monitoring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Monitoring:
         }
     )
     monkeypatch.setattr(module, "spark_files", lambda *_: SparkFiles(folder=UnreachableFolder()))
-    return Monitoring(config, JobSpec.of(config), Checkpoint(folder=tmp_path, uri="s3a://bucket/job"))
+    checkpoint = Checkpoint(folder=tmp_path, uri="s3a://bucket/job")
+    return Monitoring(running_with(config), checkpoint, Dependencies(print), SignalFlag())
 
 
 def test_files_that_do_not_answer_at_the_start_are_no_invalid_input(monitoring: Monitoring) -> None:
     unused: Any = None
     with pytest.raises(JobError, match="the connection was refused"):
-        monitoring.start_query(unused, unused, unused, unused)
+        monitoring.start_query(unused, unused, unused)
 
 
 def test_files_that_do_not_answer_at_the_very_first_start_are_no_invalid_input(monitoring: Monitoring) -> None:
@@ -56,4 +59,4 @@ def test_files_that_do_not_answer_at_the_very_first_start_are_no_invalid_input(m
     record_source(monitoring.checkpoint, CheckpointSource(kind=KAFKA))
     unused: Any = None
     with pytest.raises(JobError, match="the connection was refused"):
-        monitoring.start_query(unused, unused, unused, unused)
+        monitoring.start_query(unused, unused, unused)

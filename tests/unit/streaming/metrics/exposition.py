@@ -16,7 +16,7 @@ from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from streaming.metrics.batch_stats import BatchStats, DeliveredBatch
 from streaming.metrics.heartbeat import HeartbeatCounts
-from streaming.metrics.job_metrics import JobSources, job_registry
+from streaming.metrics.job_metrics import JobNow, JobSources, job_registry
 from streaming.status.build_status import job_cluster_status
 from streaming.status.cluster_status import from_json, to_bytes
 from streaming.status.status_store import StatusStore
@@ -30,24 +30,33 @@ class MetricsFixture:
 
     def __init__(self, folder: Path, names: Sequence[str] = ("prod",), firing: Iterable[Alert] = ()) -> None:
         self.store = StatusStore(names)
-        self.batch_stats = BatchStats(firing=lambda: [*firing])
+        self.batch_stats = BatchStats()
+        self.firing = [*firing]
         self.folder = folder
         self.now_ms = int(NOW)
         self.healthy = True
         self.gatherer_pid: int | None = 1
         self.heartbeats: HeartbeatCounts | None = None
+        self.config_loaded_at_ms: int | None = None
         self.sources = JobSources(
             store=self.store,
             batch_stats=self.batch_stats,
-            is_alive=lambda: self.healthy,
-            gatherer_runs=lambda: True,
-            gatherer_pid=lambda: self.gatherer_pid,
             journal=folder / "journal",
             quarantine=quarantine_of(job_database(folder)),
             audits=AuditResults(job_database(folder)),
             stats=folder / "stats.json",
-            heartbeats=lambda: self.heartbeats,
-            wall_ms=lambda: self.now_ms,
+            now=self._now,
+        )
+
+    def _now(self) -> JobNow:
+        return JobNow(
+            is_alive=self.healthy,
+            gatherer_runs=True,
+            gatherer_pid=self.gatherer_pid,
+            heartbeats=self.heartbeats,
+            config_refused=None if self.config_loaded_at_ms is None else True,
+            config_loaded_at_ms=self.config_loaded_at_ms,
+            now_ms=self.now_ms,
         )
 
     def batch(
@@ -63,7 +72,8 @@ class MetricsFixture:
             self.store.put_status(status, at_ms=Millis(self.now_ms))
         report = DeliveryReport(recorded=0, sinks=sinks or {})
         self.batch_stats.add(
-            DeliveredBatch(took_s=took_s, statuses=statuses, quarantined=quarantined or {}, report=report)
+            DeliveredBatch(took_s=took_s, statuses=statuses, quarantined=quarantined or {}, report=report),
+            self.firing,
         )
         return self
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import requests
-from prometheus_client import generate_latest
 
 from connectors.delivery.delivery_report import SinkResult
 from connectors.errors import UnavailableStoreError
@@ -18,7 +17,6 @@ from connectors.store.audit_results import ContractResult
 from connectors.store.collection import quarantine_of
 from connectors.store.database import SqliteDatabase
 from connectors.store.tables import job_database
-from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis, Offset
 from streaming.metrics.heartbeat import HeartbeatCounts
@@ -117,7 +115,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> MetricsFixture:
     )
     job.sources.audits.add([replace(result, audited_at_ms=Millis(NOW - 1_000), broken_rows=9)])
     job.sources.audits.add([result])
-    job.sources = replace(job.sources, config_refused=lambda: True, config_loaded_at_ms=lambda: NOW)
+    job.config_loaded_at_ms = NOW
     job.healthy, job.heartbeats = False, HeartbeatCounts(sent=3, failed=1, last_sent_at_ms=NOW)
     job.now_ms += 2_000
     return job
@@ -140,20 +138,11 @@ def test_what_a_new_job_does_not_know_is_absent(tmp_path: Path) -> None:
 
 
 def test_statistics_of_a_gatherer_that_no_longer_runs_are_not_exported(running: MetricsFixture) -> None:
-    later = replace(running.sources, wall_ms=lambda: NOW + 11_000)
-    exported = names(samples(generate_latest(job_registry(later)).decode()))
+    running.now_ms = NOW + 11_000
+    exported = names(running.samples())
 
     assert "gathered_rows_total" not in exported
     assert "gatherer_up" in exported
-
-
-def test_an_alert_of_the_job_itself_is_counted_without_a_batch(tmp_path: Path) -> None:
-    firing: list[Alert] = []
-    job = MetricsFixture(tmp_path, firing=firing).batch(situation())
-    firing.append(alert("relay", cluster="prod", severity=Severity.CRITICAL))
-    job.batch_stats.note_firing()
-
-    assert reader(job.samples())("alerts_firing", severity="critical") == 1
 
 
 def write_loop(folder: Path, *, pid: int, turned_s_ago: float, longest_stall_s: float) -> None:

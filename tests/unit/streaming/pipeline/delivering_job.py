@@ -77,7 +77,6 @@ class Job:
             self.notifying,
             quarantine_of(job_database(folder)),
             store=store,
-            request_polls=lambda _: None,
             wait=lambda _: self.while_it_waits(),
         )
 

@@ -35,7 +35,7 @@ def deliver(tmp_path: Path, delivered: list[DeliveredBatch]) -> Deliver:
     quarantine = quarantine_of(job_database(tmp_path))
     store = StatusStore(["alpha", "prod", "test"])
     notifying = Notifying(ledger, [sink], store=store, deadline_s=60)
-    return Deliver(notifying, quarantine, store=store, request_polls=lambda _: None, on_batch=delivered.append)
+    return Deliver(notifying, quarantine, store=store, on_batch=delivered.append)
 
 
 def test_rows_that_cannot_be_used_are_skipped_and_the_others_delivered(
@@ -104,7 +104,7 @@ def test_of_the_rows_that_the_disk_does_not_take_the_first_are_kept(
 def test_snapshots_that_the_journal_cannot_store_end_no_batch(
     deliver: Deliver, delivered: list[DeliveredBatch], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    deliver._keep_snapshots = JournalReader(tmp_path / "journal").keep_snapshots
+    deliver._journal = JournalReader(tmp_path / "journal")
     row = (OutputKind.SNAPSHOT, "prod", "7 1800000000000", "c3RhdGU=")
     with caplog.at_level(logging.WARNING):
         deliver(batch(row), 0)

@@ -21,13 +21,10 @@ from rules.alert import Alert, AlertState
 from rules.lifecycle import TrackedConditions
 from rules.model.identifiers import Millis
 from rules.model.monitoring import FailedObservation, Reason
-from streaming.pipeline.early_alerts import (
-    EarlyCluster,
-    EarlyEvaluation,
-    initial_conditions,
-    initial_states,
-)
+from streaming.pipeline.early_alerts import EarlyEvaluation
+from streaming.pipeline.initial_state import initial_state
 from streaming.pipeline.notifying import Notifying
+from streaming.replay.early_cluster import EarlyCluster
 from streaming.status.cluster_status import from_json
 from streaming.status.status_store import StatusStore
 from tests.eventually import eventually
@@ -100,7 +97,7 @@ def test_no_other_rule_is_evaluated_and_no_row_of_the_log_is_decoded() -> None:
 
 def test_an_alert_of_another_rule_from_before_the_restart_is_left_to_the_step() -> None:
     churn = alert("quorum", cluster="prod", rule="epoch-churn", observed_at_ms=Millis(NOW - 60_000))
-    early = EarlyRows(initial_conditions([churn], [churn], now_ms=LATER)["prod"])
+    early = EarlyRows(initial_state([churn], [churn], now_ms=LATER).clusters["prod"])
     early.recorded = RecordedAlerts(churn)
     assert early.observe(rows(healthy(), range(25))) == []
 
@@ -225,7 +222,7 @@ def sent_with(cluster: OneCluster, known: Sequence[Alert]) -> list[str]:
     """Returns what a job whose ledger has these alerts sends for 40 s of a healthy cluster."""
     cluster.output.clear()
     cluster.recorded = RecordedAlerts(*known)
-    cluster.options = {"initial": initial_states({CLUSTER: SETTINGS}, known, known, now_ms=NOW_MS)}
+    cluster.options = {"initial": initial_state(known, known, now_ms=NOW_MS).encoded({CLUSTER: SETTINGS})}
     for second in range(40):
         cluster.batch(healthy(), restarted=second == 0)
     return [state for rule, _, state in cluster.alerts() if rule == "no-leader"]
@@ -252,7 +249,7 @@ def test_each_cluster_has_its_own_alerts_with_their_beginning() -> None:
     ]
     begun = {
         name: [(one.rule, one.started_at_ms) for one in each.conditions.values()]
-        for name, each in initial_conditions(sent, sent, now_ms=NOW_MS).items()
+        for name, each in initial_state(sent, sent, now_ms=NOW_MS).clusters.items()
     }
     assert begun == {"a": [("broker-fenced", NOON_MS)], "b": [("broker-fenced", NOON_MS + 60_000)]}
 
@@ -261,13 +258,13 @@ def test_early_alert_mutes_no_row_of_another_rule() -> None:
     sent = alert("broker 1", rule="broker-fenced", cluster=CLUSTER, observed_at_ms=Millis(NOON_MS))
     early = replace(early_alert(), observed_at_ms=Millis(NOON_MS + 60_000))
 
-    assert initial_conditions([sent, early], [early], now_ms=NOW_MS)[CLUSTER].now_ms == NOON_MS
-    assert initial_conditions([early], [early], now_ms=NOW_MS)[CLUSTER].now_ms == 0
-    assert initial_conditions([replace(early, state=AlertState.RESOLVED)], [], now_ms=NOW_MS) == {
+    assert initial_state([early], [sent, early], now_ms=NOW_MS).clusters[CLUSTER].now_ms == NOON_MS
+    assert initial_state([early], [early], now_ms=NOW_MS).clusters[CLUSTER].now_ms == 0
+    assert initial_state([], [replace(early, state=AlertState.RESOLVED)], now_ms=NOW_MS).clusters == {
         CLUSTER: TrackedConditions()
     }
 
 
 def test_an_alert_of_a_job_whose_clock_is_ahead_lets_this_one_evaluate_now() -> None:
     ahead = alert("quorum", rule="epoch-churn", cluster=CLUSTER, observed_at_ms=Millis(NOW_MS + 3_600_000))
-    assert initial_conditions([ahead], [ahead], now_ms=NOW_MS)[CLUSTER].now_ms == NOW_MS + 60_000
+    assert initial_state([ahead], [ahead], now_ms=NOW_MS).clusters[CLUSTER].now_ms == NOW_MS + 60_000

@@ -15,6 +15,7 @@ from connectors.store.tables import job_database
 from rules.alert import Alert, AlertState
 from rules.firing import EndedAlert, Firing
 from rules.model.identifiers import Millis
+from rules.model.job_state import SinkState
 from rules.notifications.notification import Notification
 from rules.notifications.route import Silence
 from streaming.pipeline.notifying import Notifying
@@ -218,7 +219,7 @@ def test_the_alerts_of_a_configured_cluster_that_is_not_monitored_yet_stay(tmp_p
     """A new checkpoint beside the ledger, and the cluster does not answer: it is what the alert says."""
     ledger = Ledger(job_database(tmp_path))
     ledger.record([churn()], LATER)
-    notifying = Notifying(ledger, [], store=StatusStore(["prod"]), configured=lambda: ["prod", "alpha"])
+    notifying = Notifying(ledger, [], store=StatusStore(["prod"], waiting=["alpha"]))
     notifying.send()
     assert [one.state for one in ledger.history()] == [AlertState.FIRING]
 
@@ -229,7 +230,7 @@ def test_a_fault_in_the_evaluation_of_the_job_costs_no_cluster_its_alert(
     class Failing:
         def begin(self, recorded: Sequence[Alert]) -> None: ...
 
-        def evaluate(self, recorded: Sequence[Alert]) -> Firing:
+        def evaluate(self, recorded: Sequence[Alert], sinks: Sequence[SinkState]) -> Firing:
             raise KeyError("secret")
 
         def holds(self) -> Sequence[Silence]:

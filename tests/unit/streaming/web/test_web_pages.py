@@ -23,7 +23,7 @@ from streaming.status.voters import PendingVoters
 from streaming.web.cluster_view import ClusterView
 from streaming.web.fleet_view import FleetView
 from streaming.web.templating import render_cluster
-from tests.browser.page_fixture import PageFixture, ServedPages
+from tests.page_fixture import PageFixture, ServedPages
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 from tests.unit.streaming.status.statuses import NO_OBSERVATION
 
@@ -35,8 +35,8 @@ def fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageFixture]:
     """One cluster is healthy, one has no majority, one has no observation."""
     with PageFixture(tmp_path_factory.mktemp("fixture"), ["calm", "prod"]) as fixture:
         fixture.pass_s(5)
-        fixture["prod"].stop(2)
-        fixture["prod"].stop(3)
+        fixture["prod"].kill(2)
+        fixture["prod"].kill(3)
         fixture.pass_s(15)
         fixture.store.set_clusters(["calm", "prod", EVIL])
         yield fixture

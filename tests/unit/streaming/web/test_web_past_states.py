@@ -29,8 +29,8 @@ from streaming.status.status_store import NewestDelivery, StatusStore
 from streaming.web.fleet_view import FleetView
 from streaming.web.page_access import PageAccess
 from streaming.web.past_states import PastStates
-from tests.browser.page_fixture import ServedPages
 from tests.eventually import eventually
+from tests.page_fixture import ServedPages
 from tests.present import present
 from tests.recordings import recorded_checkpoint
 

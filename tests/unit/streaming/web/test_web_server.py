@@ -21,8 +21,9 @@ from flask import Blueprint, request
 
 from connectors.errors import UsageError
 from connectors.settings.secret import Secret
+from streaming.web import application
 from streaming.web import server as serving
-from streaming.web.application import START_S, JobLiveness, health_endpoints
+from streaming.web.application import START_S, JobHealth, health_endpoints
 from streaming.web.page_access import PageAccess
 from streaming.web.server import Server
 from tests.eventually import eventually
@@ -34,17 +35,17 @@ TOKEN = "canary-token-5f2c"
 PATHS = ("/", "/metrics", "/api/clusters")
 
 
-def liveness(
+def health(
     *,
     batch_ago_s: float | None = 0,
     gatherer_runs: bool = True,
     stalled_s: float | None = None,
     started_ago_s: float = 0,
-) -> JobLiveness:
-    return JobLiveness(
-        last_batch_at=lambda: None if batch_ago_s is None else time.monotonic() - batch_ago_s,
-        gatherer_runs=lambda: gatherer_runs,
-        gatherer_stalled_s=lambda: stalled_s,
+) -> JobHealth:
+    return JobHealth(
+        last_batch_at=None if batch_ago_s is None else time.monotonic() - batch_ago_s,
+        gatherer_runs=gatherer_runs,
+        gatherer_stalled_s=stalled_s,
         since=time.monotonic() - started_ago_s,
     )
 
@@ -56,7 +57,7 @@ def serving_pages(
     pages = Blueprint("pages", __name__)
     for path in PATHS:
         pages.get(path, endpoint=path.replace("/", "-"))(page)
-    return Server(LOOPBACK, [health_endpoints(liveness()), pages], **options)
+    return Server(LOOPBACK, [health_endpoints(health), pages], **options)
 
 
 @pytest.fixture
@@ -99,13 +100,13 @@ STALLED = "the gatherer's event loop has not run for 5.1 s: no cluster is observ
     ],
 )
 def test_health_of_the_job(given: dict[str, Any], status: str, *, ready: bool, starting: bool) -> None:
-    job = liveness(**given)
+    job = health(**given)
     alive = status in ("ok", "starting")
-    with Server(LOOPBACK, [health_endpoints(job)]) as server:
+    with Server(LOOPBACK, [health_endpoints(lambda: job)]) as server:
         answers = {path: get(server, path) for path in ("/healthz", "/readyz")}
     shown = answers["/healthz"].json()
     assert (answers["/healthz"].status_code, shown["status"]) == (200 if alive else 503, status)
-    assert shown["gatherer_stalled_seconds"] == job.gatherer_stalled_s()
+    assert shown["gatherer_stalled_seconds"] == job.gatherer_stalled_s
     assert (answers["/readyz"].status_code, answers["/readyz"].json()) == (
         (200, {"status": "ready"}) if ready else (503, {"status": "waiting for the first batch"})
     )
@@ -124,8 +125,8 @@ def test_health_of_the_job(given: dict[str, Any], status: str, *, ready: bool, s
     ],
 )
 def test_a_job_that_waits_says_for_what_and_is_not_restarted_at_once(given: dict[str, Any], code: int) -> None:
-    job = replace(liveness(**given), waits_for=lambda: {"store": 12.34})
-    with Server(LOOPBACK, [health_endpoints(job)]) as server:
+    job = replace(health(**given), waits_for={"store": 12.34})
+    with Server(LOOPBACK, [health_endpoints(lambda: job)]) as server:
         answer = get(server, "/healthz")
     assert (answer.status_code, answer.json()["waits_for_seconds"]) == (code, {"store": 12.3})
     assert code == 503 or answer.json()["status"] == "waiting for store"
@@ -136,13 +137,14 @@ def test_the_pages_of_a_start_are_replaced_by_those_of_the_job() -> None:
         before = get(server, "/?text=before").text
         other = Blueprint("pages", __name__)
         other.get("/")(lambda: "the job")
-        server.show([health_endpoints(liveness()), other], page_url=lambda: None)
+        server.show([health_endpoints(health), other])
         assert (before, get(server, "/").text) == ("before", "the job")
 
 
-def test_a_job_whose_disk_is_full_is_not_ready_and_says_so() -> None:
-    job = replace(liveness(), full_disk=lambda: "the disk of /var/lib/kraftwatch is full")
-    with Server(LOOPBACK, [health_endpoints(job)]) as server:
+def test_a_job_whose_disk_is_full_is_not_ready_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(application, "full_disk", lambda folder: f"the disk of {folder} is full")
+    job = replace(health(), folder=Path("/var/lib/kraftwatch"))
+    with Server(LOOPBACK, [health_endpoints(lambda: job)]) as server:
         answer = get(server, "/readyz")
     assert (answer.status_code, answer.json()) == (503, {"status": "the disk of /var/lib/kraftwatch is full"})
 
@@ -162,11 +164,10 @@ def test_request_that_cannot_be_answered_is_refused_as_json(
 
 
 def test_failing_page_prints_no_traceback(capfd: pytest.CaptureFixture[str]) -> None:
-    def fails() -> float | None:
+    def fails() -> JobHealth:
         raise RuntimeError("the page failed")
 
-    job = replace(liveness(), last_batch_at=fails)
-    with Server(LOOPBACK, [health_endpoints(job)]) as server:
+    with Server(LOOPBACK, [health_endpoints(fails)]) as server:
         answer = get(server, "/readyz")
     assert (answer.status_code, answer.json()) == (500, {"status": "internal server error"})
     assert "Traceback" not in capfd.readouterr().err

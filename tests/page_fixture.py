@@ -24,7 +24,7 @@ from streaming.status.cluster_status import ClusterStatus, from_json, to_bytes
 from streaming.status.status_store import StatusStore
 from streaming.web.api import api
 from streaming.web.fleet_view import FleetView
-from streaming.web.page_access import PageAccess
+from streaming.web.page_access import PageAccess, Permission
 from streaming.web.pages import pages
 from streaming.web.past_states import PastStates
 from streaming.web.server import Server
@@ -64,6 +64,13 @@ class FixtureCluster:
         )
 
 
+class AllMayChange(PageAccess):
+    """Takes every request as one with the token."""
+
+    def permission(self, authorization: str | None) -> Permission:
+        return Permission.CHANGE
+
+
 class ServedPages(Server):
     """The page and the API of a view, on loopback while entered."""
 
@@ -97,7 +104,7 @@ class PageFixture(ServedPages):
     ) -> None:
         """All clusters begin at the same time; there is no observation before `pass_s`.
 
-        With `changeable` the page has the buttons of a job with a token.
+        With `changeable` the page has the buttons that a job with a token shows to who has it.
         """
         self.now_ms = START
         self.clusters = {name: FixtureCluster(name, now_ms=START) for name in names}
@@ -114,7 +121,7 @@ class PageFixture(ServedPages):
             past=past,
             changeable=changeable,
         )
-        super().__init__(view)
+        super().__init__(view, access=AllMayChange() if changeable else None)
 
     def __getitem__(self, name: str) -> ScriptedQuorum:
         return self.clusters[name].quorum

@@ -6,7 +6,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,12 @@ def job(lab: Lab, tmp_path: Path, continues: Path) -> Iterator[ConfiguredJob]:
 def processes(job: ConfiguredJob, wanted: Callable[[Sequence[str]], bool]) -> list[psutil.Process]:
     """Returns the job's processes by their command."""
     driver = psutil.Process(job.pid)
-    return [one for one in (driver, *driver.children(recursive=True)) if wanted(one.cmdline())]
+    found = list[psutil.Process]()
+    for process in (driver, *driver.children(recursive=True)):
+        with suppress(psutil.ZombieProcess, psutil.NoSuchProcess):  # it has ended meanwhile
+            if wanted(process.cmdline()):
+                found.append(process)
+    return found
 
 
 def is_java(command: Sequence[str]) -> bool:

@@ -14,7 +14,7 @@ from tests.kafka.lab_helpers import second_process
 from tests.kafka.monitored_cluster import MonitoredCluster
 from tests.lab import Lab
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.live]
 
 
 @pytest.fixture(scope="module")

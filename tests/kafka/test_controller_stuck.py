@@ -18,7 +18,7 @@ from tests.kafka.lab_helpers import compiled_policy
 from tests.kafka.monitored_cluster import monitor_cluster
 from tests.lab import Lab
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.lab, pytest.mark.live, pytest.mark.timeout(400)]
 
 
 def test_an_active_controller_that_appends_nothing_is_named(lab: MakeLab, kafka_jars: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.kafka.gatherer_run import GathererRun
 from tests.kafka.monitored_cluster import MonitoredCluster, monitor_cluster
 from tests.lab import Lab
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.live]
 LOST_RECORDS = 20
 """Committed records that are not in the copies. A new leader appends its first records at once and then two a second:
 for some seconds each poll shows a lower high watermark."""

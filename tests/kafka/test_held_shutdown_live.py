@@ -8,7 +8,7 @@ import pytest
 from tests.kafka.conftest import MakeLab
 from tests.kafka.monitored_cluster import monitor_cluster, pause_nodes
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.live]
 
 
 def test_a_controlled_shutdown_names_the_broker_that_holds_it(lab: MakeLab, tmp_path: Path) -> None:

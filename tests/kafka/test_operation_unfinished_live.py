@@ -9,7 +9,7 @@ from tests.kafka.conftest import MakeLab
 from tests.kafka.monitored_cluster import MonitoredCluster
 from tests.lab import Lab
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.live]
 LIMITS = {"operation-unfinished.blocked_for": 5, "operation-unfinished.hold": 1}
 
 

@@ -12,7 +12,7 @@ from tests.kafka.conftest import MakeLab
 from tests.kafka.plan_follower import log_dirs
 from tests.lab import Lab
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.live]
 
 
 @pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])

@@ -375,12 +375,12 @@ class ScriptedQuorum:
     def advance_one_second(self, *, seldom: bool = False) -> Iterator[DecodedRow]:
         """Advances the time by one second and returns the rows of the gatherer in it.
 
-        `seldom`: it observes in every other second only.
+        `seldom`: it observes in every fifth second only.
         """
         self.records.now_ms += SECOND
         self._apply_timers()
         observed: list[list[Event]] = []
-        if self.gatherer_down or (seldom and self.now_ms // SECOND % 2 == 0):
+        if self.gatherer_down or (seldom and self.now_ms // SECOND % 5 != 0):
             return
         if self.observations_fail is not None or self.leader is None or self.leader in self.replaced:
             observed += [
@@ -392,11 +392,11 @@ class ScriptedQuorum:
             observed += [*self._fetch(), [self._poll()]]
         if self.observations_fail is None:
             observed += [[probe] for probe in self._probes()]
-        if self.now_ms // SECOND % 10 == 1 and self.observations_fail is None and not self.log_denied:
+        if self.now_ms // SECOND % 10 == 0 and self.observations_fail is None and not self.log_denied:
             asked = [node for node in self.nodes.values() if node.up and not node.broker]
             observed += [[self._view(node)] for node in asked if node.id not in self.replaced]
             observed += [[self._not_kafka(self.nodes[number])] for number in sorted(self.replaced)]
-        if self.now_ms // SECOND % 60 == 1:
+        if self.now_ms // SECOND % 60 == 0:
             observed += [[self._unrecorded_view(address, leader)] for address, leader in self.unrecorded.items()]
         for events in observed:
             self.sequence += 1

@@ -51,7 +51,7 @@ WAYS = pytest.mark.parametrize("kind", [PublishedRows, RelayedRows])
 
 
 @WAYS
-@pytest.mark.parametrize("seed", [1, 5])
+@pytest.mark.parametrize("seed", [1, pytest.param(5, marks=pytest.mark.long)])
 def test_no_alert_is_later(seed: int, kind: type[PublishedRows]) -> None:
     simulation = RecordedSimulation(seed, polls_only=seed == 5)
     simulation.run(STEPS)

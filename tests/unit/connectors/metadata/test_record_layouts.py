@@ -231,7 +231,7 @@ def test_files_that_kafka_wrote_are_read_alike_and_nearly_all_partitions_in_runs
         redacted(payload)
 
 
-@pytest.mark.parametrize("first", range(0, 1200, 300))
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.long) for first in (300, 600, 900))])
 def test_hostile_logs_and_snapshots_are_read_alike(first: int) -> None:
     for seed in range(first, first + 300):
         rng = Random(seed)

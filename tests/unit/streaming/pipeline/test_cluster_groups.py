@@ -71,8 +71,15 @@ def quiet_group(names: Sequence[str]) -> OneGroup:
     return OneGroup({name: settings_of(name) for name in names})
 
 
-@pytest.mark.parametrize("restarted", [False, True], ids=["same worker", "restarted worker"])
-@pytest.mark.parametrize("journal", [TWO_CLUSTERS, BROKER_RESTART], ids=lambda journal: journal.name)
+@pytest.mark.parametrize(
+    ("journal", "restarted"),
+    [
+        pytest.param(TWO_CLUSTERS, False, id="two clusters, same worker"),
+        pytest.param(BROKER_RESTART, True, id="restart of a broker, restarted worker"),
+        pytest.param(TWO_CLUSTERS, True, id="two clusters, restarted worker", marks=pytest.mark.long),
+        pytest.param(BROKER_RESTART, False, id="restart of a broker, same worker", marks=pytest.mark.long),
+    ],
+)
 def test_alerts_of_a_recording_are_those_of_each_cluster_alone(journal: RecordedJournal, restarted: bool) -> None:
     clusters = {cluster: journal.monitor(cluster).settings for cluster in journal.cluster_ids}
     rows, chooser = journal.observations(), Random(7)

@@ -121,8 +121,8 @@ class Ledger:
 
     def _grouped(self) -> IncidentGrouper:
         grouper = IncidentGrouper(ALL_RULES)
-        for one in self._records.values():
-            grouper.add(one.alert, one.incident, at_ms=one.recorded_at_ms, escalations=one.escalations)
+        for record in self._records.values():
+            grouper.add(record.alert, record.incident, at_ms=record.recorded_at_ms, escalations=record.escalations)
         return grouper
 
     def add_sink(self, sink: str, takes: Callable[[Alert], bool] = lambda _: False) -> None:
@@ -177,7 +177,7 @@ class Ledger:
             known = newest[firing.cluster]
             found = reconciled(firing, known, now_ms=now_ms)
             known.update({(one.rule, one.subject): one for one in (*found.transitions, *found.rewritten)})
-            new.update({one.key: one for one in found.transitions})
+            new.update({transition.key: transition for transition in found.transitions})
             for alert in found.rewritten:
                 if alert.key in new:
                     new[alert.key] = alert
@@ -342,28 +342,34 @@ class Ledger:
         aged = [*takewhile(lambda one: one.recorded_at_ms < now_ms - _KEEP_MS, others)]
         firing = [self._records[key] for key in self._views.firing] if old or aged else []
         if aged:
-            pending = {one.alert.alert_id for sink in self._active_sinks for one in self._pending(sink)}
+            pending = {record.alert.alert_id for sink in self._active_sinks for record in self._pending(sink)}
             # What was critical in an open incident that has escalated: it names its newest page.
-            open_ = {one.incident for one in firing}
+            open_ = {record.incident for record in firing}
             escalated = {
-                one.alert.alert_id
-                for one in aged
-                if one.escalations and one.alert.severity is Severity.CRITICAL and one.incident in open_
+                record.alert.alert_id
+                for record in aged
+                if record.escalations and record.alert.severity is Severity.CRITICAL and record.incident in open_
             }
-            old += [one for one in aged if one.alert.alert_id not in pending | escalated]
-        still_firing = {one.alert.alert_id for one in firing}
+            old += [record for record in aged if record.alert.alert_id not in pending | escalated]
+        still_firing = {record.alert.alert_id for record in firing}
         candidates = [record for record in old if record.alert.alert_id not in still_firing]
         # All transitions of an alert are in one incident.
-        near = [one for incident in {each.incident for each in candidates} for one in self._of_incident(incident)]
-        newest = {one.alert.alert_id: one.number for one in near}
-        ended = {one.alert.alert_id for one in candidates if newest[one.alert.alert_id] == one.number}
+        near = [
+            record
+            for incident in {candidate.incident for candidate in candidates}
+            for record in self._of_incident(incident)
+        ]
+        newest = {record.alert.alert_id: record.number for record in near}
+        ended = {
+            candidate.alert.alert_id for candidate in candidates if newest[candidate.alert.alert_id] == candidate.number
+        }
         if ended:
-            self._drop([one for one in near if one.alert.alert_id in ended])
+            self._drop([record for record in near if record.alert.alert_id in ended])
 
     def _drop(self, dropped: Sequence[AlertRecord]) -> None:
         numbers, keys = {record.number for record in dropped}, {record.alert.key for record in dropped}
-        empty = {one.incident for one in dropped if keys.issuperset(self._views.incidents[one.incident])}
-        waiting = {sink: numbers.intersection(one.number for one in self._pending(sink)) for sink in self._sinks}
+        empty = {record.incident for record in dropped if keys.issuperset(self._views.incidents[record.incident])}
+        waiting = {sink: numbers.intersection(record.number for record in self._pending(sink)) for sink in self._sinks}
         undelivered = {number for sink in self._active_sinks for number in waiting[sink]}
         absent = {sink for sink in self._sinks if sink not in self._active_sinks and waiting[sink]}
         ended = [(sink, one) for sink, stored in self._sinks.items() for one in empty & stored.notified.keys()]
@@ -385,8 +391,8 @@ class Ledger:
 
 def firing_alerts(database: Database) -> Sequence[Alert]:
     """Returns the alerts that fire in a ledger, oldest first, as `stored_alerts`."""
-    newest = {one.fingerprint: one for one in stored_alerts(database)}
-    return [one for one in newest.values() if one.state is AlertState.FIRING]
+    newest = {alert.fingerprint: alert for alert in stored_alerts(database)}
+    return [alert for alert in newest.values() if alert.state is AlertState.FIRING]
 
 
 def stored_alerts(database: Database) -> Sequence[Alert]:

@@ -77,21 +77,21 @@ class SetAside:
     @property
     def reason(self) -> str | None:
         """Why the newest one was not accepted; None if all were."""
-        return next((each.reason for each in reversed(self._refusals.values())), None)
+        return next((refusal.reason for refusal in reversed(self._refusals.values())), None)
 
     @property
     def subjects(self) -> Sequence[str]:
         """What these notifications are about."""
-        return [each.subject for each in self._refusals.values()]
+        return [refusal.subject for refusal in self._refusals.values()]
 
     def new(self, planned: Sequence[Notification]) -> Sequence[Notification]:
         """Returns what did not fail yet."""
-        return [each for each in planned if each.incident not in self._refusals]
+        return [notification for notification in planned if notification.incident not in self._refusals]
 
     def due(self, planned: Sequence[Notification], now_ms: Millis) -> Sequence[Notification]:
         """Returns what failed and is due; forgets what is not planned any more."""
-        incidents = {each.incident for each in planned}
-        self._refusals = {incident: each for incident, each in self._refusals.items() if incident in incidents}
+        incidents = {notification.incident for notification in planned}
+        self._refusals = {incident: refusal for incident, refusal in self._refusals.items() if incident in incidents}
         if not self._retries.due(now_ms):
             return ()
         oldest: dict[str, Notification] = {}

@@ -125,12 +125,12 @@ class SinkWorker:
             # Before the call: if the job is killed during it, the sink may have been notified.
             known = self._ledger.last_notified(self.name)
             new = {
-                one.incident: Notified(at_ms=now_ms)
-                for one in notifications
-                if self.notifies_people and one.incident not in known
+                notification.incident: Notified(at_ms=now_ms)
+                for notification in notifications
+                if self.notifies_people and notification.incident not in known
             }
             self._ledger.begin_call(self.name, new)
-            documents = [self._set_aside.document(each) for each in notifications]
+            documents = [self._set_aside.document(notification) for notification in notifications]
             self._call = SinkCall(self.sink, documents, sent_at_ms=now_ms, deadline_s=self._deadline_s)
             self._sent, self._overdue = notifications, False
 
@@ -278,16 +278,16 @@ class SinkWorker:
 
     def _with_attempts(self, transitions: Sequence[TransitionStatus]) -> Sequence[TransitionStatus]:
         """Marks what the sink may have received. `transitions` are those of an incident of which it was notified."""
-        unconfirmed = {each.alert.key for each in transitions} & self._maybe_delivered
-        if not unconfirmed and not any(each.delivered for each in transitions):
+        unconfirmed = {transition.alert.key for transition in transitions} & self._maybe_delivered
+        if not unconfirmed and not any(transition.delivered for transition in transitions):
             # An earlier process sent the first notification, and was killed before it recorded the outcome.
-            unconfirmed = {each.alert.key for each in transitions}
-        return [replace(each, maybe_delivered=each.alert.key in unconfirmed) for each in transitions]
+            unconfirmed = {transition.alert.key for transition in transitions}
+        return [replace(transition, maybe_delivered=transition.alert.key in unconfirmed) for transition in transitions]
 
     def _discard_unrouted(self) -> None:
         """Discards what does not match the route, and alerts about the failure of this sink itself."""
         # The beginning of one that ended may have been discarded: by another route than now.
-        if all(self._takes(one) and one.state is AlertState.FIRING for one in self._ledger.pending(self.name)):
+        if all(self._takes(alert) and alert.state is AlertState.FIRING for alert in self._ledger.pending(self.name)):
             return
         unrouted = [
             alert.key

@@ -163,7 +163,7 @@ class CommitBuffer:
             raise DamagedLogError(why, DamagedBatch(offset=Offset(self.next_offset)))
         fetched = fetched_batches(response, offset=self.next_offset, epoch=self.last_epoch)
         self._uncommitted.extend(fetched.batches)
-        self._uncommitted_bytes += sum(len(one.content) for one in fetched.batches)
+        self._uncommitted_bytes += sum(len(batch.content) for batch in fetched.batches)
         return tuple(fetched.damaged[:MOST_DAMAGED])
 
     def _take_committed(self, response: FetchResult) -> CommittedRecords:
@@ -173,9 +173,9 @@ class CommitBuffer:
         while self._uncommitted and self._uncommitted[0].last_offset < high_watermark:
             batches.append(self._uncommitted.popleft())
         base = batches[0].base_offset if batches else self.committed_end
-        for one in batches:
-            self._uncommitted_bytes -= len(one.content)
-            self.committed_end, self.committed_epoch = one.last_offset + 1, one.leader_epoch
+        for batch in batches:
+            self._uncommitted_bytes -= len(batch.content)
+            self.committed_end, self.committed_epoch = batch.last_offset + 1, batch.leader_epoch
         epoch = self.committed_epoch if batches or response.leader_epoch is None else response.leader_epoch
         return CommittedRecords(
             base_offset=base,
@@ -230,20 +230,20 @@ class SnapshotBuffer:
         self._size = size
         content, begins = self._remainder + records, position - len(self._remainder)
         end = 0
-        for one in scan(content):
-            match one:
+        for tail in scan(content):
+            match tail:
                 case TornTail():
-                    if (announced := announced_size(one)) > MAX_BATCH_BYTES:
+                    if (announced := announced_size(tail)) > MAX_BATCH_BYTES:
                         reason = f"a batch of {announced} bytes, Kafka writes at most {MAX_BATCH_BYTES}"
-                        raise DamagedLogError(*self._damage(reason, begins + one.position))
+                        raise DamagedLogError(*self._damage(reason, begins + tail.position))
                     break
                 case BadBatch():
                     # Returned unchanged: the decoder quarantines it and reports it.
-                    end = one.position + one.size
-                    if one.header is None and self.damaged is None:
-                        self.damaged = self._damage(one.reason, begins + one.position)
+                    end = tail.position + tail.size
+                    if tail.header is None and self.damaged is None:
+                        self.damaged = self._damage(tail.reason, begins + tail.position)
                 case RecordBatch():
-                    end = one.end
+                    end = tail.end
         if position + len(records) == size and end < len(content):
             raise DamagedLogError(*self._damage(f"the file of {size} bytes ends inside a batch", begins + end))
         self.position = position + len(records)

@@ -72,15 +72,19 @@ class _Checker:
         registered: list[Address] = []
         # A follower reports the leader, the leader all voters, and a controller that permits DescribeCluster all
         # controllers.
-        while new := [each for each in dict.fromkeys([*nodes.candidates(), *registered]) if each not in checks]:
-            for one in await self._loop.gather(self._check(each, configured=each in configured) for each in new):
-                checks[one.address] = one
-                if isinstance(one.fetch, FetchResult):
-                    nodes.update_from_fetch(one.fetch)
-                if isinstance(one.quorum, Poll):
-                    nodes.update_from_event(one.quorum)
-                if isinstance(one.cluster, ClusterDescription):
-                    registered += one.cluster.controllers
+        while new := [
+            fromkey for fromkey in dict.fromkeys([*nodes.candidates(), *registered]) if fromkey not in checks
+        ]:
+            for check in await self._loop.gather(
+                self._check(address, configured=address in configured) for address in new
+            ):
+                checks[check.address] = check
+                if isinstance(check.fetch, FetchResult):
+                    nodes.update_from_fetch(check.fetch)
+                if isinstance(check.quorum, Poll):
+                    nodes.update_from_event(check.quorum)
+                if isinstance(check.cluster, ClusterDescription):
+                    registered += check.cluster.controllers
         return list(checks.values())
 
     async def _check(self, address: Address, *, configured: bool) -> ConnectivityCheck:

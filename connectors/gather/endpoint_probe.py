@@ -232,7 +232,7 @@ def probe_once(
 
         async def probe_all() -> None:
             futures = [loop.spawn(keep(target)) for target in targets]
-            await loop.wait_until(lambda: all(one.done() for one in futures), futures, within_s)
+            await loop.wait_until(lambda: all(future.done() for future in futures), futures, within_s)
 
         loop.run(probe_all)
     return probes

@@ -80,10 +80,10 @@ class _Reading:
 
     def read(self) -> bool:
         """Reads up to and with the next damaged bytes; returns whether more may follow."""
-        for one in scan(self._records, start=self._start):
-            header = one if isinstance(one, RecordBatch) else one.header if isinstance(one, BadBatch) else None
+        for tail in scan(self._records, start=self._start):
+            header = tail if isinstance(tail, RecordBatch) else tail.header if isinstance(tail, BadBatch) else None
             if header is None or (reason := self._fault(header)) is not None:
-                return self._skip_damage(one, _reason(one) if header is None else reason or "")
+                return self._skip_damage(tail, _reason(tail) if header is None else reason or "")
             if header.last_offset >= self._expected:
                 content = self._records[header.position : header.end]
                 self._add(FetchedBatch(header.base_offset, header.last_offset, header.leader_epoch, content))

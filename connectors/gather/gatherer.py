@@ -126,10 +126,12 @@ class Gatherer:
 
     def _note_endpoints(self) -> None:
         known = {gatherer.cluster: gatherer.nodes.known_endpoints for gatherer in self._gatherers}
-        changed = {cluster: each for cluster, each in known.items() if self._noted.get(cluster) is not each}
+        changed = {
+            cluster: endpoints for cluster, endpoints in known.items() if self._noted.get(cluster) is not endpoints
+        }
         if changed:
             self._journal.note_endpoints(
-                {cluster: endpoints_json().dump_json(each).decode() for cluster, each in changed.items()}
+                {cluster: endpoints_json().dump_json(endpoints).decode() for cluster, endpoints in changed.items()}
             )
             self._noted |= changed
 

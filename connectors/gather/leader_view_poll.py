@@ -248,10 +248,10 @@ def _described(records: bytes, id_: SnapshotId) -> Snapshot:
         if isinstance(first, RecordBatch)
         else []
     )
-    contained = next((one.last_contained_timestamp_ms for one in events if isinstance(one, SnapshotBegan)), None)
+    contained = next((event.last_contained_timestamp_ms for event in events if isinstance(event, SnapshotBegan)), None)
     return Snapshot(
         end_offset=Offset(id_.end_offset),
         epoch=Epoch(id_.epoch),
         last_contained_timestamp_ms=optional(Millis, contained, "FetchSnapshot: last_contained_timestamp"),
-        voters=next((one.voters for one in events if isinstance(one, VotersReplaced)), None),
+        voters=next((event.voters for event in events if isinstance(event, VotersReplaced)), None),
     )

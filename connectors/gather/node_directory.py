@@ -239,11 +239,13 @@ class NodeDirectory:
             for node, endpoints in reported.items():
                 if reported is self._registered and listeners and node not in dialled and node not in self._polled:
                     continue  # a controller that is not a voter yet: no voter connects to it
-                same_listener = [one for one in endpoints if not listeners or one.listener in listeners][:1]
+                same_listener = [endpoint for endpoint in endpoints if not listeners or endpoint.listener in listeners][
+                    :1
+                ]
                 targets |= {
-                    ProbeTarget(node=node, endpoint=one)
-                    for one in same_listener
-                    if not _same_address(one, dialled.get(node))
+                    ProbeTarget(node=node, endpoint=endpoint)
+                    for endpoint in same_listener
+                    if not _same_address(endpoint, dialled.get(node))
                 }
         return tuple(sorted(targets)[:MAX_NODES])
 

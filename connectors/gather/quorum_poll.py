@@ -140,12 +140,14 @@ class QuorumPoll:
         started = self._loop.now()
         if self._nodes.others and started - max(self._began_at, self._answered_at, self._nodes.views_at) > _NO_VIEWS_S:
             self._nodes.gather_another_quorum()
-        first = [one for one in dict.fromkeys((self._nodes.leader, self._last_responder)) if one is not None][:1]
+        first = [
+            fromkey for fromkey in dict.fromkeys((self._nodes.leader, self._last_responder)) if fromkey is not None
+        ][:1]
         results: dict[Address, Poll | ObservationError] = {}
         if first:
             results = await self._round(first, self._interval_s * _LEADER_SHARE)
         if not _newest_answer(results):
-            others = [one for one in self._nodes.candidates() if one not in first]
+            others = [candidate for candidate in self._nodes.candidates() if candidate not in first]
             if others and started >= self._query_all_at:
                 self._query_all_at = started + _PER_CANDIDATE_S * len(others)
                 results |= await self._round(others, started + self._interval_s - self._loop.now())

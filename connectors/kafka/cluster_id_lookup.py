@@ -116,7 +116,9 @@ async def _identify(loop: EventLoop, client: Client, cluster: ClusterConnection,
                 raise ObservationError(Reason.WRONG_CLUSTER, detail)
         failures = {address: result for address, result in results.items() if isinstance(result, ObservationError)}
         # One that the end of the round left without an answer has failed with a reason before.
-        reasons |= {at: one for at, one in failures.items() if one.reason is not Reason.TIMED_OUT or at not in reasons}
+        reasons |= {
+            at: error for at, error in failures.items() if error.reason is not Reason.TIMED_OUT or at not in reasons
+        }
         address, worst = min(reasons.items(), key=lambda one: MOST_SPECIFIC_FIRST.index(one[1].reason))
         final = all(problem.reason in _FINAL for problem in failures.values())
         if final or loop.now() + _RETRY_S >= deadline:

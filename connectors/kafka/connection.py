@@ -132,9 +132,9 @@ class Connection:
                 timer.cancel()
         if self._transport is not None:
             self._transport.abort()
-        for one in self._in_flight:
-            if not one.response.done():
-                one.response.set_exception(problem)
+        for request in self._in_flight:
+            if not request.response.done():
+                request.response.set_exception(problem)
         self._in_flight.clear()
 
     def received(self, data: bytes) -> None:
@@ -182,19 +182,19 @@ class Connection:
         """Sets the timer to the time at which the first of the requests in flight is due."""
         if self._deadline is not None:
             self._deadline.cancel()
-        self._deadline_at = min(one.due for one in self._in_flight)
+        self._deadline_at = min(request.due for request in self._in_flight)
         self._deadline = self._loop.call_later(self._deadline_at - self._loop.now(), self._end_if_due)
 
     def _end_if_due(self) -> None:
         """Closes the connection if a request is not answered in time; a loop that is late gives it as much longer."""
         self._deadline, now = None, self._loop.now()
-        for one in self._in_flight:
-            if (late_s := now - one.due) >= 0:
-                longer_s = extension_s(late_s=late_s, left_s=one.left_s)
+        for request in self._in_flight:
+            if (late_s := now - request.due) >= 0:
+                longer_s = extension_s(late_s=late_s, left_s=request.left_s)
                 if not longer_s:
                     self.close(kafka_errors.RequestTimedOutError())
                     return
-                one.due, one.left_s = now + longer_s, one.left_s - longer_s
+                request.due, request.left_s = now + longer_s, request.left_s - longer_s
         if self._in_flight:
             self._watch()
 
@@ -211,7 +211,7 @@ class Connection:
     async def _renew(self, login: Login, host: str) -> None:
         try:
             while self._in_flight:
-                await asyncio.wait([one.response for one in self._in_flight])
+                await asyncio.wait([request.response for request in self._in_flight])
             await self._log_in(login, host)
         except Exception as problem:  # noqa: BLE001 - whatever the reason, the next request logs in on a new connection
             self.close(problem)

@@ -92,7 +92,7 @@ class EventLoop:
         """
         due, left_s = self.now() + seconds, MOST_S
         while not condition():
-            pending = [one for one in futures if not one.done()]
+            pending = [future for future in futures if not future.done()]
             late_s = self.now() - due
             if late_s >= 0:
                 longer_s = extension_s(late_s=late_s, left_s=left_s)

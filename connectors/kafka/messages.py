@@ -236,9 +236,9 @@ def _snapshot_id(value: Any, field: str) -> SnapshotId | None:
 
 def _address_of(node: int | None, endpoints: Any) -> Address | None:
     listed = (
-        Address(known_host(one.host, "Fetch: host"), known(Port, one.port, "Fetch: port"))
-        for one in endpoints or ()
-        if one.node_id == node
+        Address(known_host(endpoint.host, "Fetch: host"), known(Port, endpoint.port, "Fetch: port"))
+        for endpoint in endpoints or ()
+        if endpoint.node_id == node
     )
     return next((address for address in listed if address.host and address.port), None)
 
@@ -257,8 +257,10 @@ def _replica(row: Any) -> Replica:
 
 def _node(row: Any) -> tuple[NodeId, tuple[Endpoint, ...]]:
     endpoints = (
-        Endpoint(listener=one.name or "", host=known_host(one.host, "DescribeQuorum: host"), port=one.port)
-        for one in row.listeners or ()
+        Endpoint(
+            listener=listener.name or "", host=known_host(listener.host, "DescribeQuorum: host"), port=listener.port
+        )
+        for listener in row.listeners or ()
     )
     return known(NodeId, row.node_id, "DescribeQuorum: node_id"), tuple(endpoints)
 

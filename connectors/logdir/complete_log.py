@@ -96,15 +96,16 @@ def read_complete_log(files: LogDirFiles, *, static: bool = False) -> CompleteLo
             case LogContinues():
                 raise AssertionError("the log is read to its end")
     last_segment = files.segments[-1].name if files.segments else None
-    for one in reading.damaged:
-        if one.undamaged:
+    for damage in reading.damaged:
+        if damage.undamaged:
             raise UsageError(
-                f"{one.file} is not read from byte {one.position} on, where Kafka may find records ({one.reason}): "
-                f"{_OTHERS}"
+                f"{damage.file} is not read from byte {damage.position} on, where Kafka may find records "
+                f"({damage.reason}): {_OTHERS}"
             )
-        if one.file.endswith(".log") and one.file != last_segment:
+        if damage.file.endswith(".log") and damage.file != last_segment:
             raise UsageError(
-                f"{one.file} is damaged at byte {one.position} ({one.reason}), and later segments follow it: {_OTHERS}"
+                f"{damage.file} is damaged at byte {damage.position} ({damage.reason}), and later segments follow it: "
+                f"{_OTHERS}"
             )
     return reading.result(static=static)
 
@@ -165,7 +166,7 @@ class _Reading:
     def _file_at(self, offset: int, *, in_snapshot: bool) -> str | None:
         if in_snapshot:
             return self._snapshot
-        return next((one.name for one in reversed(self._segments) if one.base_offset <= offset), None)
+        return next((segment.name for segment in reversed(self._segments) if segment.base_offset <= offset), None)
 
     def _follow(self, batch: RecordBatch) -> None:
         at = f"{self._file_at(batch.base_offset, in_snapshot=False)}: a batch at offset {batch.base_offset}"

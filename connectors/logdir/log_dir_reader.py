@@ -121,7 +121,7 @@ def _read_snapshot(snapshot: SnapshotFile) -> _CompleteSnapshot | DamagedFile:
     if len(batches) < 2 or not (batches[0].is_control and batches[-1].is_control):
         return DamagedFile(file=snapshot.name, position=len(content), size=0, reason="the snapshot has no footer")
     header = decode_snapshot_piece(content[: batches[0].end], end_offset=snapshot.end_offset, epoch=snapshot.epoch)
-    times = [one.last_contained_timestamp_ms for one in header.events() if isinstance(one, SnapshotBegan)]
+    times = [event.last_contained_timestamp_ms for event in header.events() if isinstance(event, SnapshotBegan)]
     return _CompleteSnapshot(
         snapshot=snapshot, content=content, batches=tuple(batches), last_contained_ms=max(times, default=0)
     )
@@ -179,7 +179,7 @@ def _log(
             if reason is not None:
                 # Zeros alone are space that Kafka allocated in advance (log.preallocate).
                 if any(content[item.position :]):
-                    later = next((one.base_offset for one in segments[number:] if one.read()), None)
+                    later = next((file.base_offset for file in segments[number:] if file.read()), None)
                     resumes_at = _resumes_at(content, item, next_offset, last_epoch, later)
                     end = replace(_damage(segment, content, item, reason), resumes_at=resumes_at)
                 break

@@ -100,7 +100,9 @@ def stopped_node(folder: Path, *, write: bool, command: Sequence[str]) -> Iterat
     found = find_partition(folder)
     locations = _locations(found)
     with os_errors(f"cannot read {found}"):
-        within = next((one for one in reversed(locations) if (one.parent / META_PROPERTIES).is_file()), None)
+        within = next(
+            (location for location in reversed(locations) if (location.parent / META_PROPERTIES).is_file()), None
+        )
     if within is None:
         raise UsageError(
             f"no {META_PROPERTIES} is in {locations[0].parent}: name the node's log directory, which has it, and the "

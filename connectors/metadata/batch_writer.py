@@ -93,7 +93,9 @@ def _written(type_: FieldType, value: Any) -> bytes:
     """
     match type_.name:
         case "struct":
-            return b"".join(_written(one.type, value[one.name]) for one in type_.fields if one.tag is None) + b"\0"
+            return (
+                b"".join(_written(field.type, value[field.name]) for field in type_.fields if field.tag is None) + b"\0"
+            )
         case "compact_array":
             assert type_.of is not None
             return unsigned_varint(len(value) + 1) + b"".join(_written(type_.of, element) for element in value)

@@ -35,12 +35,14 @@ def rendered(type_: FieldType, value: Any, *, blank: Set[str] = frozenset()) -> 
     """
     match type_.name:
         case "struct":
-            shown = (one for one in type_.fields if one.tag is None or value[one.name] != type_.defaults[one.name])
+            shown = (
+                field for field in type_.fields if field.tag is None or value[field.name] != type_.defaults[field.name]
+            )
             return {
-                one.json: _blanked(one.type, value[one.name])
-                if one.name in blank
-                else rendered(one.type, value[one.name], blank=blank)
-                for one in shown
+                field.json: _blanked(field.type, value[field.name])
+                if field.name in blank
+                else rendered(field.type, value[field.name], blank=blank)
+                for field in shown
             }
         case "uuid":
             return _ZERO_UUID if value is None else value
@@ -61,7 +63,7 @@ def rendered(type_: FieldType, value: Any, *, blank: Set[str] = frozenset()) -> 
 def _blanked(type_: FieldType, value: Any) -> Json:
     """Replaces every string and byte string inside the value; null and empty values are shown, they hold no secret."""
     if type_.name == "struct":
-        return rendered(type_, value, blank=frozenset(one.name for one in type_.fields))
+        return rendered(type_, value, blank=frozenset(field.name for field in type_.fields))
     if type_.of is not None:
         return None if value is None else [_blanked(type_.of, element) for element in value]
     if type_.name in _CONTENT:

@@ -72,13 +72,13 @@ class ClusterWriter:
             self._producer.poll(0)
             self._reported = None
             self._producer.begin_transaction()
-            for one in messages:
+            for message in messages:
                 self._producer.produce(
                     self._topic.topic,
-                    one.value(),
-                    one.key,
-                    headers=list(one.headers),
-                    timestamp=one.observation.observed_at_ms,
+                    message.value(),
+                    message.key,
+                    headers=list(message.headers),
+                    timestamp=message.observation.observed_at_ms,
                     on_delivery=self._on_delivery,
                     **place,
                 )

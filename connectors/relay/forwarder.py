@@ -106,28 +106,30 @@ class Forwarder:
     @property
     def written(self) -> Collection[str]:
         """The clusters whose rows this relay writes."""
-        return {name for name, one in self._clusters.items() if one.writes}
+        return {name for name, cluster in self._clusters.items() if cluster.writes}
 
     @property
     def stands_by(self) -> bool:
         """Whether other relays write clusters that this one would take over."""
-        return self._tail.caught_up and any(one.role is Role.STANDS_BY for one in self._clusters.values())
+        return self._tail.caught_up and any(cluster.role is Role.STANDS_BY for cluster in self._clusters.values())
 
     @property
     def needing_baseline(self) -> Collection[str]:
         """Clusters to take over of which neither the topic nor the journal has the whole log."""
-        return {name for name, one in self._clusters.items() if one.needs_baseline}
+        return {name for name, cluster in self._clusters.items() if cluster.needs_baseline}
 
     @property
     def gaps(self) -> Mapping[str, str]:
         """Which offsets the topic lacks of the log of a cluster that this relay writes."""
-        return {name: one.gap for name, one in self._clusters.items() if one.gap is not None}
+        return {name: cluster.gap for name, cluster in self._clusters.items() if cluster.gap is not None}
 
     @property
     def oldest_baseline_ms(self) -> int | None:
         """The time of the oldest baseline of the clusters that this relay writes; None if it writes none."""
-        baselines = [one.baseline for one in self._clusters.values() if one.writes and one.baseline is not None]
-        return min((one.at_ms for one in baselines), default=None)
+        baselines = [
+            cluster.baseline for cluster in self._clusters.values() if cluster.writes and cluster.baseline is not None
+        ]
+        return min((baseline.at_ms for baseline in baselines), default=None)
 
     def forward(self, timeout_s: float) -> None:
         """Sends what is published, and commits what the topic has; waits at most `timeout_s` for a new row.
@@ -172,15 +174,15 @@ class Forwarder:
         """
         skipped = max(0, sequence - self._first())
         now_ms = wall_ms()
-        for one in self._clusters.values():
-            if one.is_own or one.needs_baseline:
-                one.new_baseline = (sequence, now_ms)
-            one.give_up_to(sequence)
+        for cluster in self._clusters.values():
+            if cluster.is_own or cluster.needs_baseline:
+                cluster.new_baseline = (sequence, now_ms)
+            cluster.give_up_to(sequence)
         self._journal.commit(sequence)
         self._next = max(self._next, sequence)
-        for one in self._clusters.values():
-            if one.writes and one.new_baseline is not None:
-                self._begin_to_write(one)
+        for cluster in self._clusters.values():
+            if cluster.writes and cluster.new_baseline is not None:
+                self._begin_to_write(cluster)
         return skipped
 
     def close(self, timeout_s: float) -> None:
@@ -188,17 +190,21 @@ class Forwarder:
         if self._connected:
             self.drain(timeout_s)
         self._pool.shutdown(cancel_futures=True)
-        for one in self._clusters.values():
-            one.writer = None
+        for cluster in self._clusters.values():
+            cluster.writer = None
         self._tail.close()
 
     def _unsent(self) -> bool:
-        written = [one for one in self._clusters.values() if one.writes]
-        return any(one.unsent for one in written) or (bool(written) and self._journal.published_end() > self._next)
+        written = [cluster for cluster in self._clusters.values() if cluster.writes]
+        return any(cluster.unsent for cluster in written) or (
+            bool(written) and self._journal.published_end() > self._next
+        )
 
     def _done_to(self) -> int:
         """Returns the sequence in the journal below which the topic has everything."""
-        return min([self._next, *(one.waiting[0].sequence for one in self._clusters.values() if one.waiting)])
+        return min(
+            [self._next, *(cluster.waiting[0].sequence for cluster in self._clusters.values() if cluster.waiting)]
+        )
 
     def _connect(self, timeout_s: float) -> bool:
         """Creates the topic if needed, and connects the reader; returns whether that is done."""
@@ -229,29 +235,31 @@ class Forwarder:
 
     def _collect_results(self) -> None:
         """Notes what the writers have done."""
-        for one in self._clusters.values():
-            if one.task is None or not one.task.done():
+        for cluster in self._clusters.values():
+            if cluster.task is None or not cluster.task.done():
                 continue
-            task, one.task = one.task, None
+            task, cluster.task = cluster.task, None
             try:
                 result = task.result()
             except FencedError as problem:
-                _LOG.warning("cluster %s: %s; this one stands by", one.name, problem, extra={"cluster": one.name})
-                one.stand_by(fenced=True)
+                _LOG.warning(
+                    "cluster %s: %s; this one stands by", cluster.name, problem, extra={"cluster": cluster.name}
+                )
+                cluster.stand_by(fenced=True)
             except KraftwatchError as problem:
-                one.stand_by(fenced=False)
-                self._report(one.name, str(problem))
+                cluster.stand_by(fenced=False)
+                self._report(cluster.name, str(problem))
             else:
-                if one.role is Role.OPENS:
-                    one.role, one.writer = Role.CATCHES_UP, result
+                if cluster.role is Role.OPENS:
+                    cluster.role, cluster.writer = Role.CATCHES_UP, result
                 else:
-                    self._count(one)
+                    self._count(cluster)
 
     def _count(self, one: RelayedCluster) -> None:
         """Notes a committed transaction."""
         messages = one.committed()
         self.counts.rows += len(messages)
-        self.counts.payload_bytes += sum(len(each.observation.payload) for each in messages)
+        self.counts.payload_bytes += sum(len(message.observation.payload) for message in messages)
         self.counts.acknowledged_at = time.monotonic()
         self._works(one.name)
 
@@ -274,22 +282,22 @@ class Forwarder:
         if not self._tail.caught_up or time.monotonic() < self._ask_at:
             return
         ends = {Role.STANDS_BY: cache(self._tail.ends), Role.CATCHES_UP: cache(self._tail.uncommitted_ends)}
-        for one in self._clusters.values():
-            if one.role is Role.STANDS_BY and not one.is_due():
-                one.ends = None
-            elif one.role in ends and self._has_read(one, ends[one.role]):
-                if one.role is Role.CATCHES_UP:
-                    self._begin_to_write(one)
+        for cluster in self._clusters.values():
+            if cluster.role is Role.STANDS_BY and not cluster.is_due():
+                cluster.ends = None
+            elif cluster.role in ends and self._has_read(cluster, ends[cluster.role]):
+                if cluster.role is Role.CATCHES_UP:
+                    self._begin_to_write(cluster)
                 else:
-                    one.role, one.ends = Role.OPENS, None
-                    one.task = self._pool.submit(ClusterWriter(self._topic, one.name).open)
+                    cluster.role, cluster.ends = Role.OPENS, None
+                    cluster.task = self._pool.submit(ClusterWriter(self._topic, cluster.name).open)
 
     def _has_read(self, one: RelayedCluster, ends: Callable[[], Mapping[int, int]]) -> bool:
         if one.ends is None and not one.read_to(ends()):
             # The brokers do not answer this relay: what another one writes is not known.
             self._ask_at = time.monotonic() + _ASK_AGAIN_S
-            for each in self._clusters.values():
-                each.restart_wait()
+            for cluster in self._clusters.values():
+                cluster.restart_wait()
         return one.has_read()
 
     def _begin_to_write(self, one: RelayedCluster) -> None:
@@ -310,13 +318,13 @@ class Forwarder:
             )
 
     def _read_journal(self, timeout_s: float) -> None:
-        running = [one.task for one in self._clusters.values() if one.task is not None]
+        running = [cluster.task for cluster in self._clusters.values() if cluster.task is not None]
         published = self._journal.published_end()
-        full = sum(one.queued_bytes for one in self._clusters.values()) > _QUEUED_BYTES
+        full = sum(cluster.queued_bytes for cluster in self._clusters.values()) > _QUEUED_BYTES
         if running and (full or published <= self._next):
             wait(running, timeout=_BUSY_S, return_when=FIRST_COMPLETED)
-        elif published <= self._next and not any(one.newest_queued >= 0 for one in self._clusters.values()):
-            reading = any(one.ends is not None for one in self._clusters.values())
+        elif published <= self._next and not any(cluster.newest_queued >= 0 for cluster in self._clusters.values()):
+            reading = any(cluster.ends is not None for cluster in self._clusters.values())
             published = self._journal.wait_beyond(self._next, _BUSY_S if reading else timeout_s)
         if full:
             return
@@ -328,8 +336,10 @@ class Forwarder:
     def _send(self) -> None:
         """Begins transactions, with the newest rows first: what is urgent is the last of what is published together."""
         now = time.monotonic()
-        running = sum(one.task is not None and now - one.task_since < _SLOW_S for one in self._clusters.values())
-        late = {name for name, one in self._clusters.items() if now - one.task_since > _SLOW_S}
+        running = sum(
+            cluster.task is not None and now - cluster.task_since < _SLOW_S for cluster in self._clusters.values()
+        )
+        late = {name for name, cluster in self._clusters.items() if now - cluster.task_since > _SLOW_S}
         order = sorted(self._clusters.values(), key=lambda one: (one.name in late, one.newest_queued), reverse=True)
         for one in order:
             if running >= _TRANSACTIONS_AT_ONCE:

@@ -235,8 +235,8 @@ class TopicSurvey:
     def starting_offsets(self) -> Mapping[int, int]:
         """Returns the offset to begin at, by partition; the end for a partition without a cluster."""
         offsets = dict(self.ends)
-        for one in self.clusters.values():
-            offsets[one.partition] = min(offsets[one.partition], one.begins_at)
+        for cluster in self.clusters.values():
+            offsets[cluster.partition] = min(offsets[cluster.partition], cluster.begins_at)
         return offsets
 
 

@@ -214,7 +214,7 @@ class RelayedCluster:
         position = self.position
         while position is not None and self.waiting and position.has(self.waiting[0].extent):
             self._remove_to(self.waiting[0].sequence + 1)
-        log = next((one.extent for one in self.waiting if one.extent.log_end is not None), None)
+        log = next((row.extent for row in self.waiting if row.extent.log_end is not None), None)
         least = first_sequence(now_ms) if position is None else position.sequence + 1
         self._next_sequence = max(self._next_sequence, least)
         after: TopicPosition | None = None

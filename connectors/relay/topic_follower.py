@@ -235,7 +235,7 @@ def _answering(statistics: Mapping[str, Any]) -> Collection[int]:
     """Returns the ids of the brokers that answer each request, of which there is none while enough is read ahead."""
     # librdkafka may have further connections to a broker, which it does not use.
     return {
-        one["nodeid"]
-        for one in statistics["brokers"].values()
-        if one["state"] == "UP" and (one["waitresp_cnt"] == 0 or 0 <= one["rxidle"] < _SILENT_S * 1e6)
+        statistic["nodeid"]
+        for statistic in statistics["brokers"].values()
+        if statistic["state"] == "UP" and (statistic["waitresp_cnt"] == 0 or 0 <= statistic["rxidle"] < _SILENT_S * 1e6)
     }

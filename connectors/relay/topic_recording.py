@@ -53,21 +53,21 @@ class TopicRecording:
     def __init__(self, topics: Sequence[RecordedTopic], say: Callable[[str], None] = lambda _: None) -> None:
         """Connects to nothing yet; `say` prints progress, every two seconds."""
         self._say = say
-        self._topics = [one for one in topics if one.clusters]
+        self._topics = [topic for topic in topics if topic.clusters]
         self._begun: tuple[str, int] | None = None
         """Cluster and sequence of the newest row with which a baseline, or the rows of another relay, begin."""
 
     @property
     def place(self) -> str:
         """The names of the topics."""
-        names = [one.connection.topic for one in self._topics]
+        names = [topic.connection.topic for topic in self._topics]
         return f"the topic {names[0]}" if len(names) == 1 else f"the topics {', '.join(names)}"
 
     def newest_ms(self) -> Millis:
         """Returns the time of the newest row of the clusters; 0 if there is none."""
         newest_ms = 0
-        for one in self._topics:
-            with _reading(one, self._say) as reader:
+        for topic in self._topics:
+            with _reading(topic, self._say) as reader:
                 newest_ms = max(newest_ms, reader.newest_ms())
         return Millis(newest_ms)
 
@@ -80,8 +80,8 @@ class TopicRecording:
                 up to a day earlier. None: the oldest baseline.
             until_ms: the rows of a cluster end with the first one after this time.
         """
-        for one in self._topics:
-            with _reading(one, self._say) as reader:
+        for topic in self._topics:
+            with _reading(topic, self._say) as reader:
                 for row, begins in reader.rows(since_ms, until_ms):
                     if begins:
                         self._begun = (row.cluster, row.sequence)

@@ -53,7 +53,7 @@ def listed_alerts(response: HttpResponse | Retry) -> Mapping[Identity, float | N
     alerts = [each for each in found if isinstance(each, dict) and isinstance(each.get("labels"), dict)]
     if len(alerts) < len(found):
         return None
-    return {identity(each["labels"]): _time_ms(each.get("updatedAt")) for each in alerts}
+    return {identity(alert["labels"]): _time_ms(alert.get("updatedAt")) for alert in alerts}
 
 
 def process_of(response: HttpResponse | Retry) -> tuple[str, str] | None:

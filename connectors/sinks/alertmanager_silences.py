@@ -83,7 +83,7 @@ class SilencesPoll(Following):
             responses.silenced_there(self._name, found)
 
     def _silences(self, silences: Sequence[Any], alerts: Sequence[Any], now_ms: Millis) -> Iterator[SilenceOfService]:
-        active = {str(one["id"]): one for one in silences if one["status"]["state"] == "active"}
+        active = {str(silence["id"]): silence for silence in silences if silence["status"]["state"] == "active"}
         for one in active.values():
             labels = {each["name"]: each["value"] for each in one["matchers"] if _is_equality(each)}
             if labels and len(labels) == len(one["matchers"]) and labels.keys() <= _PATTERNS.keys():

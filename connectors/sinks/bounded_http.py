@@ -81,15 +81,15 @@ class Bound:
     def end(self) -> None:
         """Shuts all connections down: whoever waits for one gets an error."""
         with self._lock:
-            for each in self._connections:
+            for connection in self._connections:
                 with suppress(OSError):
-                    each.shutdown(socket.SHUT_RDWR)
+                    connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Releases the connections."""
         with self._lock:
-            for each in self._connections:
-                each.close()
+            for connection in self._connections:
+                connection.close()
             self._connections.clear()
 
     def watch(self, opened: socket.socket) -> None:

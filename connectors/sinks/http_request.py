@@ -82,17 +82,17 @@ def _time_of(date: str) -> float:
 def error_text(error: Exception) -> str:
     """Returns why a server cannot be reached, without the address and the URL, which may be secret."""
     causes = list(_causes(error))
-    verification = next((each for each in causes if isinstance(each, ssl.SSLCertVerificationError)), None)
+    verification = next((cause for cause in causes if isinstance(cause, ssl.SSLCertVerificationError)), None)
     if verification is not None:
         return f"the server's certificate is not trusted: {verification.verify_message}"
-    for each in causes:
-        match each:
+    for exception in causes:
+        match exception:
             case TimeoutError():
                 return LATE
             case ssl.SSLError():
-                return f"TLS failed: {(each.reason or 'closed').replace('_', ' ').lower()}"
+                return f"TLS failed: {(exception.reason or 'closed').replace('_', ' ').lower()}"
             case socket.gaierror():
-                missing = each.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
+                missing = exception.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
                 return "the name does not resolve" if missing else "the name service does not answer"
             case ConnectionRefusedError():
                 return "connection refused"
@@ -100,7 +100,7 @@ def error_text(error: Exception) -> str:
                 return "the connection was closed before the response"
             case HTTPException() | DecodeError():
                 return "the connection was closed before the whole response, or the response is not HTTP"
-            case OSError() if (why := _reason(each)) is not None:
+            case OSError() if (why := _reason(exception)) is not None:
                 return why
             case _:
                 pass

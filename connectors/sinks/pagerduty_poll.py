@@ -128,7 +128,7 @@ class AcknowledgementPoll(Following):
 
 def state_of(incidents: Sequence[dict[str, Any]]) -> IncidentState:
     """Returns the state of what the API lists for one key; a closed incident is not acknowledged."""
-    acknowledged = [one for one in incidents if one.get("status") == "acknowledged"]
+    acknowledged = [incident for incident in incidents if incident.get("status") == "acknowledged"]
     if not acknowledged or len(acknowledged) < len(incidents):
         return IncidentState(acknowledged=False)
     people = [

@@ -127,9 +127,9 @@ def _acknowledged(notification: Notification) -> str:
     if not found:
         return "No longer acknowledged."
     people = []
-    for one in found:
-        by = f"by {escaped(one.by, _MAX_LINE)}"
-        ends_ms = one.until_ms
+    for acknowledgement in found:
+        by = f"by {escaped(acknowledgement.by, _MAX_LINE)}"
+        ends_ms = acknowledgement.until_ms
         people.append(by if ends_ms is None else f"{by} until {_date(ends_ms)}")
     people = [*dict.fromkeys(people)]
     if len(people) > _MAX_PEOPLE:

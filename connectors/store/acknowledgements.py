@@ -59,8 +59,12 @@ class AcknowledgementStore:
         if new:
             with self._database.transaction() as connection:
                 self._database.wait_for_writers(connection)
-                connection.execute(delete(ACKNOWLEDGEMENTS).where(_OF_ALERT.in_([one.alert_id for one in new])))
-                rows = [{**asdict(one), "severity": one.severity.value} for one in new]
+                connection.execute(
+                    delete(ACKNOWLEDGEMENTS).where(_OF_ALERT.in_([acknowledgement.alert_id for acknowledgement in new]))
+                )
+                rows = [
+                    {**asdict(acknowledgement), "severity": acknowledgement.severity.value} for acknowledgement in new
+                ]
                 connection.execute(insert(ACKNOWLEDGEMENTS), rows)
         return new
 

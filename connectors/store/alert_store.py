@@ -99,24 +99,25 @@ class AlertStore:
     def add(self, records: Sequence[AlertRecord], sinks: Collection[str]) -> None:
         """Stores new transitions; each is pending for each sink. A higher severity ends an acknowledgement."""
         rows = [
-            {**{name: getattr(one, name) for name in _PLAIN_COLUMNS}, "alert": _to_plain(one.alert)} for one in records
+            {**{name: getattr(record, name) for name in _PLAIN_COLUMNS}, "alert": _to_plain(record.alert)}
+            for record in records
         ]
         pending = [
-            {"sink": sink, "number": one.number, "status": DeliveryStatus.PENDING.value}
+            {"sink": sink, "number": record.number, "status": DeliveryStatus.PENDING.value}
             for sink in sinks
-            for one in records
+            for record in records
         ]
         worse = [
-            {**_of_alert(one.alert.alert_id), "of_severity": lower.value, "now_ms": one.recorded_at_ms}
-            for one in records
+            {**_of_alert(record.alert.alert_id), "of_severity": lower.value, "now_ms": record.recorded_at_ms}
+            for record in records
             for lower in Severity
-            if lower.rank < one.alert.severity.rank
+            if lower.rank < record.alert.severity.rank
         ]
         self._write((insert(ALERTS), rows), (insert(DELIVERIES), pending), (_end_acknowledgement(), worse))
 
     def rewrite(self, records: Sequence[AlertRecord]) -> None:
         """Stores the newer text of transitions."""
-        rows = [{"of_number": one.number, "newest": _to_plain(one.alert)} for one in records]
+        rows = [{"of_number": record.number, "newest": _to_plain(record.alert)} for record in records]
         of_row = ALERTS.c.number == bindparam("of_number")
         self._write((update(ALERTS).where(of_row).values(alert=bindparam("newest", type_=ALERTS.c.alert.type)), rows))
 
@@ -138,7 +139,7 @@ class AlertStore:
         of_row = (DELIVERIES.c.sink == bindparam("of_sink")) & (DELIVERIES.c.number == bindparam("of_number"))
         self._write(
             (update(DELIVERIES).where(of_row).values(status=bindparam("status")), changed),
-            (_forget_incident(), [{"of_sink": sink, "of_incident": one["incident"]} for one in rows]),
+            (_forget_incident(), [{"of_sink": sink, "of_incident": row["incident"]} for row in rows]),
             (insert(NOTIFIED), rows),
         )
 
@@ -157,8 +158,8 @@ class AlertStore:
         unwritten = {row["number"] for _, rows in self._unwritten for row in rows if "alert" in row} & numbers
         if unwritten:
             gone: list[tuple[Any, ...]] = [("number", number) for number in unwritten]
-            gone += [("alert", *one) for one in alerts]
-            gone += [("incident", *one) for one in incidents]
+            gone += [("alert", *alert) for alert in alerts]
+            gone += [("incident", *incident) for incident in incidents]
             self._forget({*gone})
             numbers -= unwritten
             if not numbers:
@@ -169,7 +170,7 @@ class AlertStore:
         self._write(
             (delete(ALERTS).where(ALERTS.c.number == bindparam("of_number")), dropped),
             (delete(DELIVERIES).where(DELIVERIES.c.number == bindparam("of_number")), dropped),
-            (delete(ACKNOWLEDGEMENTS).where(_OF_ALERT), [_of_alert(one) for one in alerts]),
+            (delete(ACKNOWLEDGEMENTS).where(_OF_ALERT), [_of_alert(alert) for alert in alerts]),
             (_forget_incident(), [{"of_sink": sink, "of_incident": incident} for sink, incident in incidents]),
             (delete(SINKS).where(SINKS.c.name == bindparam("of_sink")), absent),
             (delete(DELIVERIES).where(DELIVERIES.c.sink == bindparam("of_sink")), absent),

@@ -45,7 +45,9 @@ class AuditResults:
         if not results:
             return
         with self._database.transaction() as connection:
-            connection.execute(insert(AUDITS), [{**asdict(one), "clusters": [*one.clusters]} for one in results])
+            connection.execute(
+                insert(AUDITS), [{**asdict(result), "clusters": [*result.clusters]} for result in results]
+            )
             newest = connection.scalar(select(func.max(AUDITS.c.number))) or 0
             connection.execute(delete(AUDITS).where(AUDITS.c.number <= newest - KEEP))
 
@@ -60,7 +62,7 @@ class AuditResults:
     def _read(self, *, newest_audit: bool) -> Iterator[ContractResult]:
         if not self._database.exists:
             return
-        query = select(*(AUDITS.c[one.name] for one in fields(ContractResult))).order_by(AUDITS.c.number)
+        query = select(*(AUDITS.c[field.name] for field in fields(ContractResult))).order_by(AUDITS.c.number)
         if newest_audit:
             query = query.where(AUDITS.c.audited_at_ms == select(func.max(AUDITS.c.audited_at_ms)).scalar_subquery())
         with self._database.reading() as connection:

@@ -27,7 +27,10 @@ def unpacked_bundle(file: Path) -> Path:
     try:
         with os_errors(f"cannot unpack {file}"), tarfile.open(file) as packed:
             members = packed.getmembers()
-            if MANIFEST not in {one.name for one in members} or sum(one.size for one in members) > _LARGEST_BYTES:
+            if (
+                MANIFEST not in {member.name for member in members}
+                or sum(member.size for member in members) > _LARGEST_BYTES
+            ):
                 raise UsageError(f"{file} is not a bundle: `kraftwatch bundle` writes one")
             packed.extractall(folder, members=members, filter="data")
     except (tarfile.TarError, EOFError, ValueError):

@@ -146,24 +146,26 @@ class SilenceStore:
 
     def add(self, *silences: Silence, now_ms: Millis) -> None:
         """Adds silences; those that belong together have one id."""
-        over = [name for name, one in self._stored.items().items() if one.ends_at_ms <= now_ms - _KEEP_SILENCES_MS]
-        self._stored.put({f"{one.id}/{at}": one for at, one in enumerate(silences)}, without=over)
+        over = [
+            name for name, silence in self._stored.items().items() if silence.ends_at_ms <= now_ms - _KEEP_SILENCES_MS
+        ]
+        self._stored.put({f"{silence.id}/{at}": silence for at, silence in enumerate(silences)}, without=over)
 
     def end(self, id_: str, *, now_ms: Millis) -> tuple[Silence, ...]:
         """Ends all silences of an id now and returns them as they were.
 
         Raises UsageError if no silence of that id is active or in the future.
         """
-        unended = {name: one for name, one in self._stored.items().items() if one.ends_at_ms > now_ms}
-        found = {name: one for name, one in unended.items() if one.id == id_}
+        unended = {name: silence for name, silence in self._stored.items().items() if silence.ends_at_ms > now_ms}
+        found = {name: silence for name, silence in unended.items() if silence.id == id_}
         if not found:
-            running = ", ".join(dict.fromkeys(one.id for one in unended.values())) or "none"
+            running = ", ".join(dict.fromkeys(silence.id for silence in unended.values())) or "none"
             raise UsageError(f"no silence '{id_}' to end; active or future silences: {running}")
         self._stored.put(
             # A silence in the future never begins.
             {
-                name: replace(one, starts_at_ms=min(one.starts_at_ms, now_ms), ends_at_ms=now_ms)
-                for name, one in found.items()
+                name: replace(silence, starts_at_ms=min(silence.starts_at_ms, now_ms), ends_at_ms=now_ms)
+                for name, silence in found.items()
             }
         )
         return tuple(found.values())
@@ -189,4 +191,4 @@ class ServiceSilenceStore:
             self._stored.put({sink: tuple(silences)})
 
     def _read(self) -> tuple[SilenceOfService, ...]:
-        return tuple(one for each in self._stored.items().values() for one in each)
+        return tuple(service for each in self._stored.items().values() for service in each)

@@ -231,7 +231,10 @@ class JournalReader:
 
     def keep_snapshots(self, snapshots: Iterable[JournalSnapshot]) -> None:
         """Stores snapshots, all or none. Not synced: after a power failure they may be missing."""
-        rows = [(one.cluster, one.sequence, one.observed_at_ms, one.state, zlib.crc32(one.state)) for one in snapshots]
+        rows = [
+            (snapshot.cluster, snapshot.sequence, snapshot.observed_at_ms, snapshot.state, zlib.crc32(snapshot.state))
+            for snapshot in snapshots
+        ]
         with self._unsynced() as connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.executemany("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?)", rows)

@@ -106,7 +106,7 @@ class ChildProcess:
         """Sends SIGSTOP and returns when the process is stopped."""
         self.signal(signal.SIGSTOP)
         wait_until(
-            lambda: any(one.pid == self.pid and one.state == "T" for one in processes()),
+            lambda: any(process.pid == self.pid and process.state == "T" for process in processes()),
             timeout_s=KILL_TIMEOUT_S,
             what=f"process {self.pid} to stop",
         )

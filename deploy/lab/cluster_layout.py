@@ -106,6 +106,6 @@ class ClusterLayout:
             broker_port=self._ports.claim() if broker else None,
             host=host,
             version=self.version,
-            listeners=tuple((one, self._ports.claim()) for one in self.listeners) if controller else (),
+            listeners=tuple((listener, self._ports.claim()) for listener in self.listeners) if controller else (),
         )
         return self._nodes[id_]

@@ -182,7 +182,7 @@ class Lab(RunningQuorum):
 
         def poll() -> int | None:
             states = self._partitions(broker, topic)
-            return len(states) if states and all({*one.isr_nodes} == isr for one in states) else None
+            return len(states) if states and all({*state.isr_nodes} == isr for state in states) else None
 
         return wait_until(poll, timeout_s=_FENCING_S, what=f"in-sync replicas {sorted(isr)} of topic {topic}")
 

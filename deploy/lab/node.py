@@ -161,10 +161,10 @@ class Node:
         if self.is_controller:
             roles.append("controller")
             listeners.append(f"{CONTROLLER}://{self.bind}:{self.controller_port}")
-            listeners += [f"{one.name}://{LOOPBACK}:{port}" for one, port in self.listeners]
+            listeners += [f"{listener.name}://{LOOPBACK}:{port}" for listener, port in self.listeners]
             if is_dynamic(self.version):  # older versions refuse to start with it
                 advertised.append(f"{CONTROLLER}://{self.endpoint}")
-                advertised += [f"{one.name}://{self.host}:{port}" for one, port in self.listeners]
+                advertised += [f"{listener.name}://{self.host}:{port}" for listener, port in self.listeners]
         if self.is_broker:
             roles.append("broker")
             listeners.append(f"{BROKER}://{self.broker_endpoint}")
@@ -172,7 +172,7 @@ class Node:
         properties = {
             "process.roles": ",".join(roles),
             "node.id": str(self.id),
-            "controller.listener.names": ",".join([CONTROLLER, *(one.name for one, _ in self.listeners)]),
+            "controller.listener.names": ",".join([CONTROLLER, *(listener.name for listener, _ in self.listeners)]),
             "listeners": ",".join(listeners),
             _PROTOCOLS: f"{CONTROLLER}:PLAINTEXT,{BROKER}:PLAINTEXT",
             "log.dirs": str(self.data),

@@ -345,7 +345,7 @@ def down(directory: Path) -> int:
 
 def _node_pids(directory: Path) -> list[int]:
     node = re.compile(rf" kafka\.Kafka {re.escape(str(directory))}/node-\d+/server\.properties$")
-    return [one.pid for one in processes() if node.search(one.command)]
+    return [process.pid for process in processes() if node.search(process.command)]
 
 
 def _clear(directory: Path) -> None:

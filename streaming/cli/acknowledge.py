@@ -69,8 +69,8 @@ def ack(
     found = _acknowledgements(job).add(
         alerts, by=person("--by", by), now_ms=now_ms, until_ms=until_ms, comment=comment_text(comment)
     )
-    for one, each in zip(found, alerts, strict=True):
-        print_message(f"acknowledged {one.who}: {_text(each)}")
+    for acknowledgement, each in zip(found, alerts, strict=True):
+        print_message(f"acknowledged {acknowledgement.who}: {_text(each)}")
 
 
 def unack(
@@ -85,7 +85,7 @@ def unack(
     now_ms = wall_ms()
     job = job_place(checkpoint, config)
     stored = _acknowledgements(job)
-    active = {one.alert_id for one in stored.read() if one.active(now_ms)}
+    active = {acknowledgement.alert_id for acknowledgement in stored.read() if acknowledgement.active(now_ms)}
     alerts = _selected(job, alert, cluster, active)
     stored.end([each.alert_id for each in alerts], now_ms=now_ms)
     for each in alerts:
@@ -103,8 +103,12 @@ def _selected(
         raise UsageError("give an alert, or --cluster for all alerts of a cluster")
     firing = firing_alerts(job_database(job.store, read_only=True))
     here = [one for one in firing if among is None or one.alert_id in among]
-    in_clusters = [one for one in here if any(fnmatchcase(one.cluster, each) for each in clusters or ("*",))]
-    found = [one for one in in_clusters if alert in (None, one.fingerprint, one.rule, f"{one.rule}/{one.subject}")]
+    in_clusters = [one for one in here if any(fnmatchcase(one.cluster, cluster) for cluster in clusters or ("*",))]
+    found = [
+        cluster
+        for cluster in in_clusters
+        if alert in (None, cluster.fingerprint, cluster.rule, f"{cluster.rule}/{cluster.subject}")
+    ]
     if not found:
         what = "no such alert is firing" if among is None else "no such alert is acknowledged"
         known = and_join([f"{one.rule}/{one.subject} of {one.cluster}" for one in here]) or "none"

@@ -220,7 +220,7 @@ def _write_page(folder: Path, found: "Audit") -> Path:
     from streaming.data_quality.audit import CONTRACTS, row_text
 
     template = (files("streaming.data_quality") / "audit_page.html.j2").read_text(encoding="utf-8")
-    broken = {one.contract.name: one for one in found.broken}
+    broken = {contract.contract.name: contract for contract in found.broken}
     page = Environment(autoescape=True, undefined=StrictUndefined).from_string(template)
     text = page.render(suites=CONTRACTS, rows=found.rows, broken=broken, row_text=row_text)
     written = folder / _PAGE
@@ -244,16 +244,16 @@ def list_(
     items = _items(job_place(checkpoint, config), only)
     printed = items[-limit:]
     if as_json:
-        for one in printed:
-            print_json(asdict(one))
+        for item in printed:
+            print_json(asdict(item))
         return
     if not items:
         print_message("the quarantine is empty")
         return
     rows = []
-    for one in printed:
-        offset = "-" if one.offset is None else str(one.offset)
-        rows.append((one.id, iso(Millis(one.observed_at_ms)), offset, str(one.length), one.reason))
+    for item in printed:
+        offset = "-" if item.offset is None else str(item.offset)
+        rows.append((item.id, iso(Millis(item.observed_at_ms)), offset, str(item.length), item.reason))
     print_table(("id", "observed"), ("offset", "bytes", "reason"), rows)
     if len(items) > len(printed):
         print_message(f"{len(items) - len(printed)} older items are not listed: --limit {len(items)} lists all")
@@ -318,11 +318,11 @@ def replay(
         print_message("the quarantine is empty")
         return
     results = [*decode_again(chosen, _journal(job))]
-    for one in results[-limit:]:
+    for result in results[-limit:]:
         if as_json:
-            print_json(one.plain())
+            print_json(result.plain())
         else:
-            typer.echo(f"{visible(one.item.id)}  {STATUS_TEXTS[one.status]}: {visible(one.reason)}")
+            typer.echo(f"{visible(result.item.id)}  {STATUS_TEXTS[result.status]}: {visible(result.reason)}")
     counts = Counter(one.status for one in results)
     totals = ", ".join(f"{counts[each]} {text}" for each, text in STATUS_TEXTS.items() if counts[each])
     print_message(totals + (f"; {len(results) - limit} are not printed" if len(results) > limit else ""))
@@ -335,11 +335,11 @@ def _items(job: JobPlace, only: Sequence[str] | None) -> "Sequence[QuarantinedIt
     from streaming.data_quality.quarantine_report import quarantined_items
 
     items = quarantined_items(quarantine_of(job_database(job.store, read_only=True)).items())
-    return [one for one in items if selected(one.cluster, patterns(only))]
+    return [item for item in items if selected(item.cluster, patterns(only))]
 
 
 def _select(ids: Sequence[str], items: "Sequence[QuarantinedItem]", job: JobPlace) -> "Sequence[QuarantinedItem]":
-    by_id = {one.id: one for one in items}
+    by_id = {item.id: item for item in items}
     for each in ids:
         if each not in by_id:
             raise UsageError(

@@ -102,10 +102,10 @@ def print_status(opts: StatusOptions, views: Callable[[], Views], *, all_recover
 
         to_json, to_table = views()
         recovering_limit = None if all_recovering else RECOVERING_LIMIT
-        statuses = with_job_alerts([cluster_status(one, recovering_limit=recovering_limit) for one in states], opts)
+        statuses = with_job_alerts([cluster_status(state, recovering_limit=recovering_limit) for state in states], opts)
         if opts.as_json:
-            for one in statuses:
-                print_json(to_json(one))
+            for status in statuses:
+                print_json(to_json(status))
             return opts.watch
         tables = Group(*map(to_table, statuses))
         if opts.watch:
@@ -145,7 +145,7 @@ def with_job_alerts(statuses: "Sequence[ClusterStatus]", opts: LookBackOptions) 
     except (UsageError, StoreError) as problem:
         print_progress(f"the job's alerts cannot be read: {problem}")
         return statuses
-    return [with_alerts(one, alerts, now_ms) for one in statuses]
+    return [with_alerts(status, alerts, now_ms) for status in statuses]
 
 
 def read_disks(opts: LookBackOptions) -> "Sequence[LogDirContents]":
@@ -177,7 +177,7 @@ def _recorded_states(opts: LookBackOptions) -> "Sequence[ClusterState] | None":
     job = RecordedJob(given, opts.only or ())
     if disks:
         thresholds = job.settings("").thresholds
-        return [recorded_state(one, thresholds) for one in disks]
+        return [recorded_state(disk, thresholds) for disk in disks]
     recorded = job.recording()
     only, names = config_from_options.patterns(opts.only), set[str]()
 
@@ -189,4 +189,4 @@ def _recorded_states(opts: LookBackOptions) -> "Sequence[ClusterState] | None":
     if not names:
         raise UsageError(f"{recorded.place} holds no rows of that time")
     config_from_options.check_only(only, sorted(names))
-    return [one.state() for one in replayed.values()]
+    return [journal.state() for journal in replayed.values()]

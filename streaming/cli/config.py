@@ -77,7 +77,7 @@ def check(
     config = load(file)
     errors = [*unreadable(config)]
     send_test = send_test and not errors
-    checks = [check_sink(each.section, config.links, send_test=send_test, severity=severity) for each in config.sinks]
+    checks = [check_sink(sink.section, config.links, send_test=send_test, severity=severity) for sink in config.sinks]
     errors += [f"sinks.{at}: {one.problem}" for at, one in enumerate(checks) if one.problem is not None]
     if errors:
         _exit_invalid(file, [f"{file}: {sentence}" for sentence in errors], as_json=as_json)

@@ -67,7 +67,8 @@ def _with_clusters(data: Mapping[str, Any], opts: GatherOptions) -> dict[str, An
 def with_settings(config: ConfigT, settings: Sequence[str] | None) -> ConfigT:
     """Returns the configuration with each RULE.NAME=VALUE applied, for all clusters and for each single one."""
     clusters = [
-        each.model_copy(update={"thresholds": overrides(each.thresholds, settings)}) for each in config.clusters
+        cluster.model_copy(update={"thresholds": overrides(cluster.thresholds, settings)})
+        for cluster in config.clusters
     ]
     common = overrides(config.thresholds, settings)
     return config.model_copy(update={"thresholds": common, "clusters": tuple(clusters)})

@@ -58,7 +58,7 @@ def doctor(opts: ClusterOptions) -> None:
     results = [*clusters, *host, *check_topics(config), *check_sinks(config)]
     status = worst_status(results)
     if opts.as_json:
-        print_json({"verdict": status.value, "checks": [one.plain() for one in results]})
+        print_json({"verdict": status.value, "checks": [result.plain() for result in results]})
     else:
         stdout_console().print(_report(results))
     raise typer.Exit(status.exit_code)
@@ -75,11 +75,11 @@ def _known_from_job(opts: ClusterOptions, config: "Config") -> "Iterator[CheckRe
     from streaming.replay.probe_state import FAILURE_MS
 
     states = recorded_reader(opts, None if opts.config is None else config)(query_targets(config))
-    for name, one in states.items():
-        if wall_ms() - one.newest_ms > FAILURE_MS:
+    for name, journal in states.items():
+        if wall_ms() - journal.newest_ms > FAILURE_MS:
             continue
-        known = f"by the job, which knows it until {utc_text(one.newest_ms)}"
-        for finding in one.monitor.evaluation().findings:
+        known = f"by the job, which knows it until {utc_text(journal.newest_ms)}"
+        for finding in journal.monitor.evaluation().findings:
             if finding.severity is Severity.CRITICAL and finding.rule not in OBSERVATION_RULES:
                 message = f"{finding.subject}, {known}: {finding.summary}"
                 yield check_result(name, finding.rule, "finding", WARNING, message, *finding.remedy)
@@ -103,8 +103,8 @@ def _check_clusters(config: "Config", timeout_s: float) -> "Iterator[CheckResult
 
     with ThreadPoolExecutor(max_workers=16) as pool:
         checks = list(pool.map(checked, config.watched))
-    for one in checks:
-        yield from one.results()
+    for check in checks:
+        yield from check.results()
     yield from shared_clusters(checks)
 
 
@@ -115,7 +115,7 @@ def _report(results: "Sequence[CheckResult]") -> RenderableType:
     parts: list[RenderableType] = []
     for scope, group in groupby(results, key=lambda one: one.scope):
         parts += [Text(scope, style="bold"), _table(list(group)), Text()]
-    count = {status: sum(one.status is status for one in results) for status in CheckStatus}
+    count = {status: sum(result.status is status for result in results) for status in CheckStatus}
     nouns = (("warning", CheckStatus.WARNING), ("failure", CheckStatus.FAILS))
     totals = [f"{count[CheckStatus.OK]} ok", *(plural(count[status], noun) for noun, status in nouns)]
     parts.append(Text(", ".join(totals)))
@@ -125,14 +125,14 @@ def _report(results: "Sequence[CheckResult]") -> RenderableType:
 def _table(results: "Sequence[CheckResult]") -> RenderableType:
     parts: list[RenderableType] = []
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    for one in results:
-        status = Text(one.status.value, style=_STYLES[one.status.value])
+    for result in results:
+        status = Text(result.status.value, style=_STYLES[result.status.value])
         # A node may name itself and its cluster as it likes.
-        table.add_row(status, *(Text(visible(text)) for text in (one.subject, one.name, one.message)))
+        table.add_row(status, *(Text(visible(text)) for text in (result.subject, result.name, result.message)))
     parts.append(table)
-    for one in results:
-        if one.remedy:
-            parts.append(Text(visible(f"{one.subject} {one.name}:"), style="bold"))
+    for result in results:
+        if result.remedy:
+            parts.append(Text(visible(f"{result.subject} {result.name}:"), style="bold"))
             # Not wrapped, so that commands can be copied.
-            parts += [Text(f"  {visible(line)}", no_wrap=True, overflow="ignore") for line in one.remedy]
+            parts += [Text(f"  {visible(line)}", no_wrap=True, overflow="ignore") for line in result.remedy]
     return Group(*parts)

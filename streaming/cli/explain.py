@@ -87,7 +87,9 @@ def _page(rule: "DeclaredRule") -> RenderableType:
     for heading, text in page.sections.items():
         body.append(f"\n{heading}\n", "bold cyan")
         body.append(textwrap.indent(f"{text}\n", "    "))
-    grid = _grid([(f"{rule.id}.{each.name}", default_of(each), each.meaning) for each in rule.thresholds])
+    grid = _grid(
+        [(f"{rule.id}.{threshold.name}", default_of(threshold), threshold.meaning) for threshold in rule.thresholds]
+    )
     parts: list[RenderableType] = [Text(rule.id, "bold"), Text(), body, grid]
     if inhibition := inhibition_of(rule):
         parts.append(Text(f"\n{inhibition}", "dim"))

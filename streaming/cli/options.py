@@ -287,19 +287,19 @@ def with_options(kind: type[OptionsT]) -> Callable[[Callable[..., None]], Callab
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         declared = [
-            Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)
-            for one in fields(kind)
+            Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
+            for field in fields(kind)
         ]
 
         @wraps(function)
         def verb(**values: Any) -> None:
-            function(kind(**{one.name: values.pop(one.name) for one in declared}), **values)
+            function(kind(**{parameter.name: values.pop(parameter.name) for parameter in declared}), **values)
 
         _, *own = signature(function).parameters.values()
-        parameters = [*(one.replace(kind=Parameter.KEYWORD_ONLY) for one in own), *declared]
+        parameters = [*(parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in own), *declared]
         # Typer reads both the signature and the annotations.
         verb.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-        verb.__annotations__ = {one.name: one.annotation for one in parameters}
+        verb.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return verb
 
     return decorate

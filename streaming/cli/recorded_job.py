@@ -64,7 +64,7 @@ class RecordedJob:
             return open_journal(config.folder, print_progress)
         from connectors.relay.topic_recording import TopicRecording
 
-        ids = {one.name: one.cluster_id for one in config.watched}
+        ids = {cluster.name: cluster.cluster_id for cluster in config.watched}
         return TopicRecording(config.relay.recorded_topics(ids), print_progress)
 
     def replayed(

@@ -213,8 +213,8 @@ def _states(recording: "Recording", settings_of: "SettingsOf") -> "Mapping[str, 
 
     states = replay_recording(recording, noting_name)
     noted = recording.endpoints() if isinstance(recording, JournalRecording) else {}
-    for name, one in states.items():
-        one.noted_endpoints = noted.get(recorded_names[name])
+    for name, journal in states.items():
+        journal.noted_endpoints = noted.get(recorded_names[name])
     return states
 
 

@@ -116,8 +116,8 @@ def timeline(
         return (settings_of(name) or ClusterSettings(name=name)) if selected(name, wanted) else None
 
     evaluates_from_ms = evaluation_start(from_ms) if ledger is None else None
-    replays = {one.machine.cluster: one for one, _ in job.replayed(shown, evaluates_from_ms)}
-    newest_ms = max((one.machine.now_ms for one in replays.values()), default=None)
+    replays = {journal.machine.cluster: journal for journal, _ in job.replayed(shown, evaluates_from_ms)}
+    newest_ms = max((journal.machine.now_ms for journal in replays.values()), default=None)
     if from_ms is not None and newest_ms is not None and newest_ms < from_ms:
         # Nothing would be printed, as if nothing had happened.
         raise UsageError(f"--from {iso(from_ms)}: {job.place} ends with {iso(newest_ms)}")

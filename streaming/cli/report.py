@@ -109,6 +109,6 @@ def bundle(
 
     job = RecordedJob(options.RecordedOptions(journal=checkpoint, config=config))
     replayed = replay_recording(job.recording(), job.settings)
-    states = [status_json(cluster_status(one.state())) for one in replayed.values()]
+    states = [status_json(cluster_status(journal.state())) for journal in replayed.values()]
     make_bundle(Checkpoint(folder=checkpoint), job.config, states, output)
     typer.echo(str(output))

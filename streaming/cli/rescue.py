@@ -75,7 +75,7 @@ def plan(
     voters = proposal(rescue_plan) if probe else ()
     probes = probed_endpoints(voters, rescue_plan.cluster_id, say=print_progress)
     if as_json:
-        print_json({**plan_json(rescue_plan), "probes": [one.as_json() for one in probes]})
+        print_json({**plan_json(rescue_plan), "probes": [endpoint.as_json() for endpoint in probes]})
     else:
         print_text(plan_text(rescue_plan, probes))
     raise typer.Exit(0 if rescue_plan.refusal is None else 2)

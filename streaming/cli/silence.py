@@ -91,7 +91,7 @@ def add(
     if not reason:
         raise UsageError("--comment is missing: give the reason, for the next person on call")
     patterns = [cluster or ["*"], rule or ["*"], subject or ["*"], severity or ["*"]]
-    if all(any(map(matches_any_name, each)) for each in patterns):
+    if all(any(map(matches_any_name, pattern)) for pattern in patterns):
         raise UsageError("this would silence every alert: give --cluster, --rule, --subject or --severity")
     _check_patterns("rule", rule, ALL_RULES)
     _check_patterns("severity", severity, list(Severity))
@@ -130,7 +130,7 @@ def list_(
     """
     now_ms = wall_ms()
     job = job_place(checkpoint, config)
-    silences = [one for one in _silences(job, read_only=True).read() if ended or one.ends_at_ms > now_ms]
+    silences = [silence for silence in _silences(job, read_only=True).read() if ended or silence.ends_at_ms > now_ms]
     if job.config is not None:
         from streaming.config.maintenance import in_force
 
@@ -202,8 +202,8 @@ def _silences(job: JobPlace, *, read_only: bool = False) -> "SilenceStore":
 def _by_id(silences: Iterable[Silence]) -> Iterable[Sequence[Silence]]:
     """Returns the silences of each id and time: one `silence add` with repeated options makes several."""
     found: dict[tuple[str, Millis], list[Silence]] = {}
-    for one in silences:
-        found.setdefault((one.id, one.ends_at_ms), []).append(one)
+    for silence in silences:
+        found.setdefault((silence.id, silence.ends_at_ms), []).append(silence)
     return found.values()
 
 
@@ -211,7 +211,7 @@ def _matchers(together: Sequence[Silence]) -> str:
     """Returns what silences match that differ in their patterns only."""
     texts = []
     for name in _MATCHED:
-        patterns = dict.fromkeys(getattr(one, name) for one in together)
+        patterns = dict.fromkeys(getattr(silence, name) for silence in together)
         if [*patterns] != ["*"]:
             texts.append(f"{name} {' or '.join(patterns)}")
     return ", ".join(texts) or "everything"

@@ -116,7 +116,7 @@ def check(opts: LookBackOptions) -> None:
     from streaming.status.build_status import cluster_status
     from streaming.status.health import health, worst
 
-    statuses = cluster_query.with_job_alerts([cluster_status(one) for one in states], opts)
+    statuses = cluster_query.with_job_alerts([cluster_status(state) for state in states], opts)
     for one, status in zip(states, statuses, strict=True):
         if opts.as_json:
             print_json(check_output.check_json(one, status))

@@ -53,7 +53,7 @@ def threshold_value(rule: str, name: str, value: object) -> float:
     # Imported here: most commands get no threshold, and the rules take as long to load as the configuration.
     from rules.evaluate import ALL_RULES, thresholds_for
 
-    units = {each.name: each.unit for each in ALL_RULES[rule].thresholds} if rule in ALL_RULES else {}
+    units = {threshold.name: threshold.unit for threshold in ALL_RULES[rule].thresholds} if rule in ALL_RULES else {}
     number = value if isinstance(value, int | float) else parse_seconds(str(value), unit=units.get(name, "s"))
     thresholds_for({f"{rule}.{name}": number})
     return number

@@ -61,7 +61,9 @@ class ClustersConfig(Section):
         defaults, clusters = value.get("defaults"), value.get("clusters")
         if not isinstance(defaults, Mapping) or not isinstance(clusters, list | tuple):
             return value
-        merged = [_with_defaults(each, defaults) if isinstance(each, Mapping) else each for each in clusters]
+        merged = [
+            _with_defaults(cluster, defaults) if isinstance(cluster, Mapping) else cluster for cluster in clusters
+        ]
         return {**value, "clusters": merged}
 
     @property
@@ -71,7 +73,9 @@ class ClustersConfig(Section):
 
     def without(self, names: Collection[str]) -> Self:
         """Returns the configuration without the clusters of these names."""
-        return self.model_copy(update={"clusters": tuple(each for each in self.clusters if each.name not in names)})
+        return self.model_copy(
+            update={"clusters": tuple(cluster for cluster in self.clusters if cluster.name not in names)}
+        )
 
     def overrides(self, section: ClusterSection | None = None) -> dict[str, float]:
         """Returns the configured thresholds as RULE.NAME -> value; those of the cluster win."""

@@ -56,7 +56,7 @@ def sentences(problem: ValidationError, document: Document | None) -> Sequence[s
     within = {each["loc"][:-length] for each in found for length in range(1, len(each["loc"]))}
     errors = [each for each in found if each["type"] != "too_short" or each["loc"] not in within]
     # An invalid default is invalid in each cluster as well.
-    return list(dict.fromkeys(_sentence(each, document) for each in errors))
+    return list(dict.fromkeys(_sentence(error, document) for error in errors))
 
 
 def shown(sentence: str) -> str:

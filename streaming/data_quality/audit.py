@@ -98,7 +98,9 @@ class ViolatedContract:
     @property
     def clusters(self) -> tuple[str, ...]:
         """The names of the examples' clusters."""
-        return tuple(sorted({str(one["cluster"]) for one in self.examples if one["cluster"] not in (None, JOURNAL)}))
+        return tuple(
+            sorted({str(example["cluster"]) for example in self.examples if example["cluster"] not in (None, JOURNAL)})
+        )
 
     def plain(self) -> Plain:
         """Returns the JSON object."""
@@ -111,7 +113,7 @@ class ViolatedContract:
             "why": contract.why,
             "source": contract.source,
             "rows": self.rows,
-            "examples": [dict(each) for each in self.examples],
+            "examples": [dict(example) for example in self.examples],
         }
 
 
@@ -165,11 +167,13 @@ class Audit:
             if len(rows) < at_least:
                 continue
             contracts = CONTRACTS[suite]
-            names = dict.fromkeys((*ROW_KEYS[suite], *(name for each in contracts.values() for name in each.columns)))
+            names = dict.fromkeys(
+                (*ROW_KEYS[suite], *(name for contract in contracts.values() for name in contract.columns))
+            )
             # Whole numbers beside empty cells stay whole numbers; below 2^53, as offsets are, they are exact.
             frame = pd.DataFrame(rows, columns=[*names], dtype=object).convert_dtypes(convert_string=False)
             result = self._source.read_dataframe(frame).validate(
-                gx.ExpectationSuite(name=suite, expectations=[each.expectation for each in contracts.values()]),
+                gx.ExpectationSuite(name=suite, expectations=[contract.expectation for contract in contracts.values()]),
                 result_format={"result_format": "SUMMARY", "partial_unexpected_count": EXAMPLES_MAX},
                 expectation_parameters=_PARAMETERS,
             )

@@ -107,8 +107,8 @@ def decode_again(items: Sequence[QuarantinedItem], journal: JournalReader) -> It
                 (row,) = journal.read(sequence, sequence + 1)
             except JournalError as error:
                 problem = str(error)
-        for one in of_row:
-            yield RetryResult(one, GONE, problem, None) if row is None else _retry(one, row)
+        for item in of_row:
+            yield RetryResult(item, GONE, problem, None) if row is None else _retry(item, row)
 
 
 def _retry(one: QuarantinedItem, row: Observation) -> RetryResult:
@@ -116,10 +116,10 @@ def _retry(one: QuarantinedItem, row: Observation) -> RetryResult:
     if blanked is not None:
         return RetryResult(one, BLANKED, blanked, row)
     events = tuple(decode_observation(row).events())
-    still = [each.reason for each in events if isinstance(each, Undecodable) and each.offset == one.offset]
+    still = [event.reason for event in events if isinstance(event, Undecodable) and event.offset == one.offset]
     if still or one.reason.startswith(NOT_APPLIED):
         return RetryResult(one, NOT_YET, (*still, one.reason)[0], row)
-    at = [getattr(getattr(each, "at", None), "offset", None) for each in events]
+    at = [getattr(getattr(event, "at", None), "offset", None) for event in events]
     found = [event_type(each) for each, offset in zip(events, at, strict=True) if one.offset in (None, offset)]
     return RetryResult(one, DECODES, (*found, "nothing that a rule needs")[0], row)
 

@@ -160,17 +160,17 @@ def _columns(event: Event) -> Row:
         case PartitionSet() | PartitionChanged():
             return {"topic_id": event.topic_id, **_replicas(event)}
         case VotersReplaced(voters=voters):
-            endpoints = (one for voter in voters for one in voter.endpoints)
+            endpoints = (endpoint for voter in voters for endpoint in voter.endpoints)
             return {
                 "directory_ids": _directory_ids(voter.key for voter in voters),
-                "endpoints": _text(f"{one.host}:{one.port}" for one in endpoints),
+                "endpoints": _text(f"{endpoint.host}:{endpoint.port}" for endpoint in endpoints),
             }
         case Poll():
-            voting, observing = ({one.key for one in each} for each in (event.voters, event.observers))
+            voting, observing = ({replica.key for replica in each} for each in (event.voters, event.observers))
             polled = (*event.voters, *event.observers)
-            leader = next((one for one in polled if one.key.id == event.leader_id), None)
+            leader = next((replica for replica in polled if replica.key.id == event.leader_id), None)
             return {
-                "directory_ids": _directory_ids(one.key for one in polled),
+                "directory_ids": _directory_ids(replica.key for replica in polled),
                 "observers": _text(observing),
                 "observers_without_voters": _text(observing - voting),
                 "polled_high_watermark": event.high_watermark,
@@ -194,7 +194,7 @@ def _replicas(event: PartitionSet | PartitionChanged) -> Row:
 
 
 def _directory_ids(keys: Iterable[ReplicaKey]) -> str | None:
-    return _text({one.directory_id for one in keys if one.directory_id is not None}) or None
+    return _text({key.directory_id for key in keys if key.directory_id is not None}) or None
 
 
 def _text(items: Iterable[object]) -> str:
@@ -250,8 +250,8 @@ def _time(value: object) -> Millis | None:
 
 def ledger_alerts(store: StorePlace) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Yields the alerts of a job's ledger, oldest first, by number, each as recorded; none without a ledger."""
-    for one in AlertStore(job_database(store, read_only=True)).alerts():
-        yield one.number, to_object(one.alert, one.recorded_at_ms)
+    for alert in AlertStore(job_database(store, read_only=True)).alerts():
+        yield alert.number, to_object(alert.alert, alert.recorded_at_ms)
 
 
 def jsonl_alerts(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -58,14 +58,14 @@ class _State:
 
 def _voters(state: _State) -> list[int]:
     committed = state.status.committed_voters
-    return [one.id for one in (state.status.current_voters if committed is None else committed.voters)]
+    return [endpoints.id for endpoints in (state.status.current_voters if committed is None else committed.voters)]
 
 
 def _conditions(state: _State, *, firing: bool) -> list[Mapping[str, Any]]:
     found = sorted(
         state.monitor.tracked.conditions.values(), key=lambda one: (one.started_at_ms, one.rule, one.subject)
     )
-    return [_condition(one) for one in found if (one.notified_severity is not None) is firing]
+    return [_condition(condition) for condition in found if (condition.notified_severity is not None) is firing]
 
 
 def _condition(one: TrackedCondition) -> Mapping[str, Any]:
@@ -139,7 +139,7 @@ def cluster_states(
     place = _place(checkpoint)
     files = place.spark_files if place.uri is None else SparkFiles(folder=HadoopFolder(spark, place.uri))
     chosen = _chosen(spark, place, files, at, batch)
-    settings = {} if config is None else {one.name: config.cluster_settings(one) for one in config.clusters}
+    settings = {} if config is None else {cluster.name: config.cluster_settings(cluster) for cluster in config.clusters}
     rows = partial(_rows, settings=settings, pages=place.pages, batch=chosen)
     with _state_format(spark, files.state_format):
         states = group_states(spark, place.location, chosen)

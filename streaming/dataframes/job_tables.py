@@ -104,9 +104,9 @@ class JobTables:
         checkpoint = Checkpoint(folder=config.folder.absolute(), store=config.server)
         if config.relay is None or config.source != "kafka":
             return JobTables(store=config.store_place, observations=checkpoint.journal)
-        ids = {one.name: one.cluster_id for one in config.watched} | checkpoint.cluster_ids()
+        ids = {cluster.name: cluster.cluster_id for cluster in config.watched} | checkpoint.cluster_ids()
         clusters = {}
-        for name in (one.name for one in config.watched):
+        for name in (cluster.name for cluster in config.watched):
             cluster_id = ids[name]
             if cluster_id is None:
                 raise UsageError(f"cluster {name}: its id is not known: set its cluster_id, or start the job first")
@@ -115,7 +115,7 @@ class JobTables:
         source = TopicSource(
             connection=config.relay,
             rows_per_batch=config.relay.rows_per_batch,
-            starting_offsets={one.topic: {} for one in clusters.values()},
+            starting_offsets={cluster.topic: {} for cluster in clusters.values()},
             clusters=clusters,
         )
         return JobTables(store=config.store_place, observations=source)
@@ -152,7 +152,7 @@ class JobTables:
     @staticmethod
     def _stored(spark: SparkSession, table: str, columns: Columns[RecordT], records: Iterable[RecordT]) -> DataFrame:
         # Few and read at once, in the driver: a password of the store stays in this process.
-        rows = [{name: read(one) for name, (_, read) in columns.items()} for one in records]
+        rows = [{name: read(record) for name, (_, read) in columns.items()} for record in records]
         schema = SCHEMAS[table]
         return spark.createDataFrame(pa.Table.from_pylist(rows, schema=arrow_schema(schema)), schema)
 

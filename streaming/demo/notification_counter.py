@@ -24,7 +24,7 @@ class NotificationCounter:
 
     def counts(self, incidents: Collection[str]) -> Counter[str]:
         """Counts the notifications of these incidents by their reason: firing, changed or resolved."""
-        return Counter(each["reason"] for each in [*self.documents] if each["incident"] in incidents)
+        return Counter(document["reason"] for document in [*self.documents] if document["incident"] in incidents)
 
 
 @contextmanager

@@ -61,7 +61,7 @@ class ScenarioRunner:
         self._fault = (began_at, time.time())
         expected = [alert for alert in scenario.fault.expected(nodes) if alert.rule == scenario.rule]
         fired = [self._await(expectation, first) for expectation in expected]
-        alerts = [each for each in fired if each is not None]
+        alerts = [line for line in fired if line is not None]
         fixed = scenario.fix is not None and len(alerts) == len(fired)
         if len(alerts) == len(fired):
             self.console.print(Text(f"  fix: {scenario.fix_description}", style="green"))
@@ -75,9 +75,9 @@ class ScenarioRunner:
         self.incidents[name] = self.counter.incidents[earlier:]
         rules = {alert.rule for alert in scenario.fault.alerts}
         self.problems += [
-            f"FALSE ALERT: {each.rule} {each.subject}: {each.line['summary']}"
-            for each in job.alerts()[first:]
-            if each.state == "firing" and each.rule not in rules
+            f"FALSE ALERT: {line.rule} {line.subject}: {line.line['summary']}"
+            for line in job.alerts()[first:]
+            if line.state == "firing" and line.rule not in rules
         ]
         counts, right = self.counter.counts(self.incidents[name]), Counter(scenario.notified)
         if counts != right:

@@ -59,4 +59,4 @@ def check_result(scope: str, subject: str, name: str, status: CheckStatus, messa
 
 def worst_status(results: Iterable[CheckResult]) -> CheckStatus:
     """Returns the worst status; OK if there are no results."""
-    return max((one.status for one in results), key=lambda status: status.exit_code, default=CheckStatus.OK)
+    return max((result.status for result in results), key=lambda status: status.exit_code, default=CheckStatus.OK)

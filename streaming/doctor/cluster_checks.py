@@ -54,8 +54,8 @@ class ClusterChecks:
 
     def results(self) -> Iterator[CheckResult]:
         """Yields every result, the addresses first."""
-        for one in self.connectivity:
-            yield from self._address(one)
+        for check in self.connectivity:
+            yield from self._address(check)
         yield from self._client_certificate()
         yield from self._permissions()
         yield from self._quorum()
@@ -112,7 +112,7 @@ class ClusterChecks:
         return f"{section.sasl_mechanism} as {section.access.principal or f'the principal of the {source}'}"
 
     def _answering(self) -> list[ConnectivityCheck]:
-        return [one for one in self.connectivity if one.failure is None]
+        return [check for check in self.connectivity if check.failure is None]
 
     def _permissions(self) -> Iterator[CheckResult]:
         """Yields DescribeQuorum, Fetch and DescribeCluster: each may be denied separately."""
@@ -121,10 +121,10 @@ class ClusterChecks:
             message = "no address answers: the job would observe nothing"
             yield self._result("CLUSTER", "permission", FAILS, message, "fix the connection to one address first")
             return
-        polls = {str(one.address): one.quorum for one in self.connectivity}
+        polls = {str(check.address): check.quorum for check in self.connectivity}
         yield self._permission("DescribeQuorum", "Describe", polls, FAILS, "leader, voters, observers and lag")
         if self.section.metadata_log:
-            fetches = {str(one.address): one.fetch for one in self.connectivity}
+            fetches = {str(check.address): check.fetch for check in self.connectivity}
             yield self._permission("Fetch", "ClusterAction", fetches, WARNING, "the metadata log")
         else:
             yield self._result("Fetch", "permission", OK, "not needed: metadata_log is false")
@@ -136,7 +136,7 @@ class ClusterChecks:
     ) -> CheckResult:
         """Returns whether a request is permitted. Each node decides for itself: what is not shown of one is named."""
         errors = {at: one for at, one in outcomes.items() if isinstance(one, ObservationError)}
-        denied = {at: one for at, one in errors.items() if one.reason is Reason.DENIED}
+        denied = {at: error for at, error in errors.items() if error.reason is Reason.DENIED}
         # A node that answers that it does not lead has permitted the request. An authorizer that is not ready has not.
         shown = [at for at, one in outcomes.items() if one is not None and (at not in errors or _permits(errors[at]))]
         unshown = [at for at in outcomes if at not in shown]
@@ -176,9 +176,9 @@ class ClusterChecks:
         reported = sorted(self.reported_ids)
         if len(reported) > 1:
             owners = ", ".join(
-                f"{one.address} to {one.cluster.cluster_id}"
-                for one in answering
-                if one.configured and isinstance(one.cluster, ClusterDescription)
+                f"{check.address} to {check.cluster.cluster_id}"
+                for check in answering
+                if check.configured and isinstance(check.cluster, ClusterDescription)
             )
             message = f"the addresses belong to different clusters: {owners}"
             return self._result("DescribeCluster", "identity", FAILS, message, _ONE_CLUSTER)
@@ -203,30 +203,35 @@ class ClusterChecks:
             message = f"no leader answers ({answer}): most rules cannot be evaluated"
             fix = "start the controllers that do not run: a leader needs the majority of the voters"
             yield self._result("rules", "observability", WARNING, message, fix)
-        elif any(isinstance(one.fetch, FetchResult) for one in answering) and self.section.metadata_log:
+        elif any(isinstance(check.fetch, FetchResult) for check in answering) and self.section.metadata_log:
             yield self._result("rules", "observability", OK, "all rules can be evaluated")
         else:
             machine = Machine(replace(_settings(self.section), access=replace(self.section.access, log=False)))
-            unknown = [one.rule for one in evaluate(machine.quorum(), thresholds_for({})).not_applicable]
+            unknown = [applicable.rule for applicable in evaluate(machine.quorum(), thresholds_for({})).not_applicable]
             status = WARNING if self.section.metadata_log else OK
             message = f"without the metadata log these rules cannot be evaluated: {', '.join(unknown)}"
             yield self._result("rules", "observability", status, message)
 
     def _has_no_leader(self) -> bool:
         """Returns whether nodes answer that they do not lead, and none answers as the leader."""
-        outcomes = [one.quorum for one in self.connectivity] + [one.fetch for one in self.connectivity]
-        leads = any(isinstance(one, Poll) or (isinstance(one, FetchResult) and not one.error) for one in outcomes)
-        no_leader = any(isinstance(one, ObservationError) and one.reason in NO_LEADER_REASONS for one in outcomes)
+        outcomes = [check.quorum for check in self.connectivity] + [check.fetch for check in self.connectivity]
+        leads = any(
+            isinstance(outcome, Poll) or (isinstance(outcome, FetchResult) and not outcome.error)
+            for outcome in outcomes
+        )
+        no_leader = any(
+            isinstance(outcome, ObservationError) and outcome.reason in NO_LEADER_REASONS for outcome in outcomes
+        )
         return no_leader and not leads
 
     @property
     def reported_ids(self) -> frozenset[str]:
         """The cluster ids that the addresses report."""
-        described = (one.cluster for one in self.connectivity)
+        described = (check.cluster for check in self.connectivity)
         return frozenset(each.cluster_id for each in described if isinstance(each, ClusterDescription))
 
     def _quorum(self) -> Iterator[CheckResult]:
-        polls = [(one, one.quorum) for one in self.connectivity if isinstance(one.quorum, Poll)]
+        polls = [(check, check.quorum) for check in self.connectivity if isinstance(check.quorum, Poll)]
         if not polls:
             if self._has_no_leader():
                 yield self._result("quorum", "leader", WARNING, "none of the nodes that answer is the leader")
@@ -248,7 +253,7 @@ class ClusterChecks:
 
 def shared_clusters(checks: Iterable[ClusterChecks]) -> Iterator[CheckResult]:
     """Yields a failure for each section whose cluster another section monitors already."""
-    ids = ((one.section.name, cluster_id) for one in checks for cluster_id in sorted(one.reported_ids))
+    ids = ((check.section.name, cluster_id) for check in checks for cluster_id in sorted(check.reported_ids))
     for name, cluster_id, first in repeated_ids(ids):
         message = f"it is cluster {cluster_id}, as cluster {first} is: every alert would be sent twice"
         fix = "give each section the controllers of its own cluster in bootstrap"

@@ -36,7 +36,9 @@ def config_summary(
         "warnings": [*warnings],
         "watched": [_cluster(section) for section in config.watched],
         "not_watched": [section.name for section in config.clusters if section not in config.watched],
-        "sinks": [_sink(each.section, one, tested=tested) for each, one in zip(config.sinks, checks, strict=True)],
+        "sinks": [
+            _sink(entry.section, check, tested=tested) for entry, check in zip(config.sinks, checks, strict=True)
+        ],
         "maintenance": [_window(section, now_ms) for section in config.maintenance],
         "thresholds": {**config.overrides()},
         "rules": _rules(config.rules),
@@ -80,7 +82,7 @@ def _text(value: Any) -> str:
 
 
 def _rules(rules: Mapping[str, RuleSection]) -> dict[str, Plain]:
-    return {rule: each.model_dump(mode="json", include={"severity", "enabled"}) for rule, each in rules.items()}
+    return {rule: section.model_dump(mode="json", include={"severity", "enabled"}) for rule, section in rules.items()}
 
 
 def _cluster(section: ClusterSection) -> dict[str, Plain]:

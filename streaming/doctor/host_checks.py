@@ -189,7 +189,7 @@ def _checkpoint(checkpoint: Checkpoint, partitions: int) -> Iterator[CheckResult
     folder = checkpoint.folder
     subject = str(folder)
     # Not Path.exists, which raises in a folder that this user may not enter.
-    existing = next(each for each in (folder, *folder.parents) if os.path.exists(each))  # noqa: PTH110
+    existing = next(path for path in (folder, *folder.parents) if os.path.exists(path))  # noqa: PTH110
     if not os.access(existing, os.W_OK | os.X_OK) or not existing.is_dir():
         message = f"{existing} is not writable for this user"
         yield _result(subject, "checkpoint", FAILS, message, "run as the job's user, or use another --checkpoint")

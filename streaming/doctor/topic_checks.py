@@ -24,7 +24,7 @@ def check_topics(config: Config) -> Iterator[CheckResult]:
     section = config.relay
     if section is None:
         return
-    for topic in sorted({section.topic_of(one.name) for one in config.watched}):
+    for topic in sorted({section.topic_of(cluster.name) for cluster in config.watched}):
         of_topic = section.with_topic(topic)
         readable = _readable(config, of_topic)
         yield readable
@@ -66,7 +66,7 @@ def _described(config: Config, section: RelaySection) -> Iterator[CheckResult]:
     except KafkaException as problem:
         yield _result(topic, "permissions", WARNING, reason(problem.args[0], section))
         return
-    yield _permissions(config, section, {one.name for one in described.authorized_operations or ()})
+    yield _permissions(config, section, {operation.name for operation in described.authorized_operations or ()})
     place = ConfigResource(ResourceType.TOPIC, topic)
     try:
         found = admin.describe_configs([place], request_timeout=_SURVEY_S)[place].result(_SURVEY_S)

@@ -78,7 +78,7 @@ class ChangeReports:
             before, taken = self._reported.get(name, (None, {}))
             if before is not sink:
                 taken = {}
-            changed = [one for one in states if taken.get(one.of) != one.facts]
+            changed = [state for state in states if taken.get(state.of) != state.facts]
             if not changed:
                 continue
             try:
@@ -86,7 +86,7 @@ class ChangeReports:
             except Exception as error:  # noqa: BLE001 - changes are reported again, and alerts do not wait for them
                 problem = type(error).__name__
             if problem is None:
-                self._reported[name] = sink, {**taken, **{one.of: one.facts for one in changed}}
+                self._reported[name] = sink, {**taken, **{state.of: state.facts for state in changed}}
             elif self._problems.get(name) is None:
                 log.warning("%s: changes cannot be reported, retrying: %s", name, problem, extra={"sink": name})
             self._problems[name] = problem
@@ -125,7 +125,7 @@ def cluster_facts(status: ClusterStatus) -> dict[str, str]:
         # The log is being read from its beginning: it tells what was.
         return found
     if status.committed_voters is not None:
-        voters = (f"{one.id} ({', '.join(one.endpoints)})" for one in status.committed_voters.voters)
+        voters = (f"{voter.id} ({', '.join(voter.endpoints)})" for voter in status.committed_voters.voters)
         found["voters"] = visible("; ".join(voters))
     for feature, level in (("metadata.version", status.metadata_version), ("kraft.version", status.kraft_version)):
         if level is not None:

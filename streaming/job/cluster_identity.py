@@ -99,7 +99,11 @@ def identify_clusters(
             ids[cluster.name] = recorded[cluster.name]
     for other in others:
         log.warning("%s. The other clusters are monitored; give a cluster that was created again another name", other)
-    silent = {one.name for one, answer in zip(clusters, answers, strict=True) if isinstance(answer, ObservationError)}
+    silent = {
+        connection.name
+        for connection, answer in zip(clusters, answers, strict=True)
+        if isinstance(answer, ObservationError)
+    }
     return ClusterIds(ids=ids, unavailable=unavailable, unconfirmed=frozenset(silent - recorded.keys()))
 
 

@@ -73,16 +73,16 @@ class Dependencies:
 
     def states(self) -> Mapping[str, bool]:
         """Returns whether each one is missing, by name."""
-        return {name.value: False for name in Dependency} | {one.name.value: True for one in self.now}
+        return {name.value: False for name in Dependency} | {missing.name.value: True for missing in self.now}
 
     @property
     def seconds(self) -> Mapping[str, float]:
         """For how long each one has been missing that is."""
-        return {one.name.value: one.for_ms / 1_000 for one in self.now}
+        return {missing.name.value: missing.for_ms / 1_000 for missing in self.now}
 
     def sentences(self) -> Sequence[str]:
         """Returns why the job waits, for the page."""
-        return [f"{one.why}, since {duration(one.for_ms)}" for one in self.now]
+        return [f"{missing.why}, since {duration(missing.for_ms)}" for missing in self.now]
 
     def missing(self, name: Dependency, why: str) -> bool:
         """Notes that it is missing; said once, until it is there again. Returns whether it was said now."""

@@ -84,8 +84,8 @@ class _Asks:
             stages = [stage for each in ids if (stage := tracker.getStageInfo(each)) is not None]
         except SPARK_ERRORS:
             return None
-        waits = any(one.numCompletedTasks < one.numTasks for one in stages)
-        if not waits or any(one.numActiveTasks for one in stages):
+        waits = any(stage.numCompletedTasks < stage.numTasks for stage in stages)
+        if not waits or any(stage.numActiveTasks for stage in stages):
             return None
         return "no executor of Spark takes the tasks of the job: its cluster gives it no cores"
 

@@ -107,7 +107,7 @@ class Job:
         spec = JobSpec.of(config)
         recorded = self.checkpoint.cluster_ids()
         if running.gathers:
-            changed = [each for each in spec.clusters if each not in running.spec.clusters]
+            changed = [cluster for cluster in spec.clusters if cluster not in running.spec.clusters]
             answered = identify_clusters(changed, recorded, identify)
         else:
             answered = identify_in_topics(config, self.checkpoint)

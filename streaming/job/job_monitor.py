@@ -131,14 +131,16 @@ class JobMonitor:
             self._clock = RowClock(not_before_ms=initial.tracked.now_ms, wall=self._wall, steady=self._steady)
         lasting = now_ms - self._tracked.now_ms < _PENDING_KEPT_MS
         pending = {
-            key: one for key, one in self._tracked.conditions.items() if lasting and one.notified_severity is None
+            key: condition
+            for key, condition in self._tracked.conditions.items()
+            if lasting and condition.notified_severity is None
         }
         conditions = {**pending, **initial.tracked.conditions}
         self._tracked = TrackedConditions(now_ms=self._tracked.now_ms, conditions=conditions)
         self._notifies_since_ms = now_ms
         if initial.clock_step is not None:
             self._clock_step = replace(initial.clock_step, at_ms=now_ms)
-        self._refused |= {refused_subject(one): replace(one, newest_ms=now_ms) for one in initial.refused}
+        self._refused |= {refused_subject(rows): replace(rows, newest_ms=now_ms) for rows in initial.refused}
         if initial.cut_off is not None:
             self._held, self._cut_off_at_ms = initial.cut_off, now_ms
 
@@ -203,12 +205,12 @@ class JobMonitor:
     @property
     def relay_is_silent(self) -> bool:
         """Whether the alert about a relay fires: no batch may come then, and sinks must be called nevertheless."""
-        return any(one.about.kind == RELAY for one in self._tracked.conditions.values())
+        return any(condition.about.kind == RELAY for condition in self._tracked.conditions.values())
 
     def _note_cut_off(self, state: JobState, together: Sequence[BlindCluster]) -> None:
-        fires = any(one.about == CUT_OFF for one in self._tracked.conditions.values())
+        fires = any(condition.about == CUT_OFF for condition in self._tracked.conditions.values())
         if fires:
-            self._held |= {one.name for one in together}
+            self._held |= {cluster.name for cluster in together}
             self._held_until_ms = None
             if together:
                 self._cut_off_at_ms = state.now_ms
@@ -216,7 +218,7 @@ class JobMonitor:
         self._cut_off_at_ms = None
         if self._held and self._held_until_ms is None:
             # Those that are still blind are sent now; the ends of the others are not.
-            still_blind = any(one.name in self._held for one in state.blind)
+            still_blind = any(cluster.name in self._held for cluster in state.blind)
             self._held_until_ms = Millis(state.now_ms + (0 if still_blind else SETTLED_MS))
         if self._held_until_ms is not None and state.now_ms >= self._held_until_ms:
             self._held, self._held_until_ms = frozenset(), None
@@ -225,10 +227,10 @@ class JobMonitor:
         now, now_ms = self._steady(), self._clock.read()
         self._note_clock(now_ms)
         self._refused = {
-            subject: one for subject, one in self._refused.items() if now_ms - one.newest_ms < REFUSED_LASTS_MS
+            subject: rows for subject, rows in self._refused.items() if now_ms - rows.newest_ms < REFUSED_LASTS_MS
         }
         names = set(inputs.clusters)
-        self._waiting = {name: one for name, one in self._waiting.items() if name in names}
+        self._waiting = {name: log for name, log in self._waiting.items() if name in names}
         # A cluster that is added again has had no relay to wait for.
         self._row_at = {name: at for name, at in self._row_at.items() if name in inputs.topics}
         for found, known in ((inputs.read.read_to_end_at, self._read_at), (inputs.read.row_at, self._row_at)):
@@ -250,8 +252,8 @@ class JobMonitor:
             cut_off_at_ms=self._cut_off_at_ms,
             sinks=tuple(sinks),
             missing=tuple(
-                MissingDependency(name=one.name, why=one.why, since_ms=Millis(now_ms - one.for_ms))
-                for one in inputs.missing
+                MissingDependency(name=missing.name, why=missing.why, since_ms=Millis(now_ms - missing.for_ms))
+                for missing in inputs.missing
             ),
             audit=inputs.audit,
         )
@@ -279,7 +281,7 @@ class JobMonitor:
 
 def _blind(inputs: JobInputs, recorded: Sequence[Alert]) -> list[BlindCluster]:
     names = set(inputs.clusters)
-    found = {one.name: one for one in inputs.blind if one.name in names}
+    found = {cluster.name: cluster for cluster in inputs.blind if cluster.name in names}
     for alert in recorded:
         reasons = alert.facts.unobserved
         if alert.cluster in names and reasons is not None:

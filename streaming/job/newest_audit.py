@@ -45,15 +45,15 @@ class NewestAudit:
             at_ms=results[0].audited_at_ms if results else Millis(0),
             broken=tuple(
                 AuditedContract(
-                    name=one.contract,
-                    suite=one.suite,
-                    grave=one.severity is Severity.CRITICAL,
-                    rows=one.broken_rows,
-                    checked_rows=one.checked_rows,
-                    clusters=one.clusters,
-                    example=one.example,
+                    name=result.contract,
+                    suite=result.suite,
+                    grave=result.severity is Severity.CRITICAL,
+                    rows=result.broken_rows,
+                    checked_rows=result.checked_rows,
+                    clusters=result.clusters,
+                    example=result.example,
                 )
-                for one in results
-                if one.broken_rows
+                for result in results
+                if result.broken_rows
             ),
         )

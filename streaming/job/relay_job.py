@@ -104,7 +104,11 @@ def _identified(config: Config, folder: Checkpoint) -> Mapping[str, ClusterConne
             "%s; the other clusters are relayed: restart the relay when it answers", problem, extra={"cluster": name}
         )
     ids = record_ids(folder, recorded, answered)
-    return {each.name: replace(each, cluster_id=ids[each.name]) for each in clusters if each.name in answered.ids}
+    return {
+        cluster.name: replace(cluster, cluster_id=ids[cluster.name])
+        for cluster in clusters
+        if cluster.name in answered.ids
+    }
 
 
 class Relay:
@@ -120,7 +124,7 @@ class Relay:
         with JournalWriter(folder.journal):
             # A reader needs an existing journal.
             self._journal = JournalReader(folder.journal)
-        ids = {name: one.cluster_id or "" for name, one in clusters.items()}
+        ids = {name: connection.cluster_id or "" for name, connection in clusters.items()}
         self._forwarder = Forwarder(self._journal, section, ids, name)
         self._gatherer = self._started_gatherer()
         self.restate = SignalFlag(signal.SIGHUP)

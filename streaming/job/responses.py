@@ -81,10 +81,10 @@ class SinkResponses:
             incidents = self._notifying.ledger.incidents(sink)
         found = []
         for incident, transitions in incidents.items():
-            known = [one for one in alert_histories(transitions) if one.notified and not one.resolved]
+            known = [history for history in alert_histories(transitions) if history.notified and not history.resolved]
             if known:
-                escalations = max(each.escalations for each in transitions if each.delivered)
-                alerts = tuple(one.newest.alert_id for one in known)
+                escalations = max(transition.escalations for transition in transitions if transition.delivered)
+                alerts = tuple(history.newest.alert_id for history in known)
                 found.append(OpenIncident(id=incident, escalations=escalations, alerts=alerts))
         return found
 
@@ -97,17 +97,21 @@ class SinkResponses:
         whether each of the alerts is acknowledged now, by whomever.
         """
         now_ms, by = wall_ms(), f"{service} ({person})"
-        stored = {one.alert_id: one for one in self._acknowledgements.read() if one.alert_id in alerts}
-        active = {id_ for id_, one in stored.items() if one.active(now_ms)}
+        stored = {
+            acknowledgement.alert_id: acknowledgement
+            for acknowledgement in self._acknowledgements.read()
+            if acknowledgement.alert_id in alerts
+        }
+        active = {id_ for id_, acknowledgement in stored.items() if acknowledgement.active(now_ms)}
         if person is None:
             theirs = [id_ for id_ in active if stored[id_].by.startswith(f"{service} (")]
             self._acknowledgements.end(theirs, now_ms=now_ms)
             return active - {*theirs} >= {*alerts}
         new = [id_ for id_ in alerts if id_ not in active and (id_ not in stored or stored[id_].at_ms < at_ms)]
         # Nobody has acknowledged there what was sent later.
-        known = [each for each in self._firing(new) if each.due_at_ms <= at_ms] if new else []
+        known = [alert for alert in self._firing(new) if alert.due_at_ms <= at_ms] if new else []
         self._acknowledgements.add(known, by=by, now_ms=at_ms)
-        return active | {each.alert_id for each in known} >= {*alerts}
+        return active | {alert.alert_id for alert in known} >= {*alerts}
 
     def silenced_there(self, sink: str, silences: Sequence[SilenceOfService]) -> None:
         """Takes the silences in the service of a sink, in place of its former ones."""
@@ -115,4 +119,4 @@ class SinkResponses:
 
     def _firing(self, alerts: Collection[AlertId]) -> Sequence[Alert]:
         with self._notifying.paused():
-            return [each for each in self._notifying.ledger.firing() if each.alert_id in alerts]
+            return [alert for alert in self._notifying.ledger.firing() if alert.alert_id in alerts]

@@ -51,9 +51,12 @@ class JobSpec:
         A cluster without one has the configured id.
         """
         return JobSpec(
-            clusters=tuple(replace(each, cluster_id=ids.get(each.name, each.cluster_id)) for each in self.clusters),
+            clusters=tuple(
+                replace(cluster, cluster_id=ids.get(cluster.name, cluster.cluster_id)) for cluster in self.clusters
+            ),
             settings={
-                name: replace(each, cluster_id=ids.get(name, each.cluster_id)) for name, each in self.settings.items()
+                name: replace(settings, cluster_id=ids.get(name, settings.cluster_id))
+                for name, settings in self.settings.items()
             },
         )
 

@@ -56,7 +56,7 @@ def prepare(
         if may_wait and recorded and answered.ids:
             break
         problems = [*answered.unavailable.values()]
-        if not problems or not all(one.may_pass for one in problems):
+        if not problems or not all(problem.may_pass for problem in problems):
             answered.require_all()
             break
         dependencies.missing(Dependency.TOPIC, str(problems[0]))
@@ -118,7 +118,7 @@ def open_sinks(config: Config, opened: OpenSinks) -> OpenSinks:
             why = f"{section.kind} cannot be opened ({type(problem).__name__}): correct its keys"
             raise UsageError(f"sinks.{at}: {why}") from problem
 
-    return [(one.section, config.links, sink(at, one.section)) for at, one in enumerate(config.sinks)]
+    return [(entry.section, config.links, sink(at, entry.section)) for at, entry in enumerate(config.sinks)]
 
 
 def created(database: Database, stop: SignalFlag, dependencies: Dependencies) -> Database:

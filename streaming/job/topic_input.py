@@ -86,14 +86,14 @@ def identify_in_topics(
     `new_state`: Spark begins with a new state, and so with each cluster's newest baseline. `say` prints progress.
     """
     section = _section(config)
-    topics = {one.name: section.topic_of(one.name) for one in config.watched}
+    topics = {cluster.name: section.topic_of(cluster.name) for cluster in config.watched}
     wanted = CheckpointSource(kind=KAFKA, starting_offsets={topic: {} for topic in topics.values()})
     source = require_source(checkpoint, wanted)
     new = new_state or is_new(checkpoint, source)
     if new:
         source = replace(source, starting_offsets={}, baselines={}, uri=None)
     recorded = checkpoint.cluster_ids()
-    configured = {one.name: one.cluster_id for one in config.watched}
+    configured = {cluster.name: cluster.cluster_id for cluster in config.watched}
     begun = source.baselines.keys() & recorded.keys()
     ids = {name: recorded[name] for name, topic in topics.items() if name in begun and topic in source.starting_offsets}
     unavailable: dict[str, UnavailableClusterError] = {}
@@ -106,7 +106,7 @@ def identify_in_topics(
         found = {name: _started(section, topic, name, survey) for name in expected}
         clusters = {name: one for name, one in found.items() if isinstance(one, SurveyedCluster)}
         unavailable |= {name: one for name, one in found.items() if isinstance(one, UnavailableClusterError)}
-        ids |= {name: one.cluster_id for name, one in clusters.items()}
+        ids |= {name: cluster.cluster_id for name, cluster in clusters.items()}
         if clusters:
             assert isinstance(survey, TopicSurvey), "it has clusters"
             if added:
@@ -128,11 +128,13 @@ def query_topic(config: Config, checkpoint: Checkpoint) -> TopicSource | None:
         rows_per_batch=section.rows_per_batch,
         starting_offsets=source.starting_offsets,
         clusters={
-            one.name: RelayedCluster(
-                topic=section.topic_of(one.name), cluster_id=ids[one.name], baseline=source.baselines[one.name]
+            cluster.name: RelayedCluster(
+                topic=section.topic_of(cluster.name),
+                cluster_id=ids[cluster.name],
+                baseline=source.baselines[cluster.name],
             )
-            for one in config.watched
-            if one.name in source.baselines and one.name in ids
+            for cluster in config.watched
+            if cluster.name in source.baselines and cluster.name in ids
         },
     )
 
@@ -206,4 +208,6 @@ def _baselines(clusters: Mapping[str, SurveyedCluster], *, begins: bool) -> Mapp
 
     A query that has passed a cluster's baseline already begins with the next one.
     """
-    return {name: one.baseline.sequence if begins else one.newest_baseline + 1 for name, one in clusters.items()}
+    return {
+        name: cluster.baseline.sequence if begins else cluster.newest_baseline + 1 for name, cluster in clusters.items()
+    }

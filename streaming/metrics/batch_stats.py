@@ -38,8 +38,8 @@ class DeliveredBatch:
     @property
     def observed_ms(self) -> int:
         """The newest time of a cluster of which something is observed; 0 if there is none."""
-        seen = (each.observed_at_ms for each in self.statuses if unobserved_quorum(each.findings) is None)
-        return max((each for each in seen if each is not None), default=0)
+        seen = (status.observed_at_ms for status in self.statuses if unobserved_quorum(status.findings) is None)
+        return max((at_ms for at_ms in seen if at_ms is not None), default=0)
 
 
 class BatchStats:

@@ -192,13 +192,15 @@ JOB_METRICS: tuple[MetricSpec[JobSample], ...] = (
     MetricSpec(
         "audit_rows",
         "Rows that the newest audit checked.",
-        lambda job: {(one.suite,): one.checked_rows for one in job.audited or ()},
+        lambda job: {(result.suite,): result.checked_rows for result in job.audited or ()},
         ("suite",),
     ),
     MetricSpec(
         "audit_broken_rows",
         "Rows that violate a data contract, in the newest audit.",
-        lambda job: {(one.suite, one.contract, one.severity.value): one.broken_rows for one in job.audited or ()},
+        lambda job: {
+            (result.suite, result.contract, result.severity.value): result.broken_rows for result in job.audited or ()
+        },
         ("suite", "contract", "severity"),
     ),
 )
@@ -219,7 +221,9 @@ def _alerts_firing(job: JobSample) -> Values:
 def _rules_firing(job: JobSample) -> Values:
     alerts = job.sources.batch_stats.firing or ()
     return Counter(
-        (one.cluster, one.rule, one.severity.value) for one in alerts if one.cluster in job.sources.store.names
+        (alert.cluster, alert.rule, alert.severity.value)
+        for alert in alerts
+        if alert.cluster in job.sources.store.names
     )
 
 
@@ -292,14 +296,14 @@ def _loop_stall(job: JobSample) -> Values:
 def _errors(job: JobSample) -> Values:
     return {
         (name, source, reason): count
-        for name, each in job.gathered.items()
-        for source, reasons in each.failed_observations.items()
+        for name, counts in job.gathered.items()
+        for source, reasons in counts.failed_observations.items()
         for reason, count in reasons.items()
     }
 
 
 def _of_received(read: Callable[[JobSample, ReceivedStatus], float | None]) -> Callable[[JobSample], Values]:
-    return lambda job: {(name,): read(job, one) for name, one in job.received.items()}
+    return lambda job: {(name,): read(job, status) for name, status in job.received.items()}
 
 
 def _staleness(job: JobSample, one: ReceivedStatus) -> float | None:

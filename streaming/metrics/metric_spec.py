@@ -71,8 +71,8 @@ class _TableCollector(Collector):
 def registry(collect: Callable[[], Iterable[Metric]], *more: Collector) -> CollectorRegistry:
     """Returns a registry without the process-wide default metrics; `collect` is called at each scrape."""
     made = CollectorRegistry()
-    for each in (_TableCollector(collect), *more):
-        made.register(each)
+    for collector in (_TableCollector(collect), *more):
+        made.register(collector)
     return made
 
 

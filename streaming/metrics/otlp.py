@@ -292,11 +292,11 @@ def _set_number(point: Any, samples: Sequence["Sample"]) -> float:
 
 def _set_histogram(point: Any, samples: Sequence["Sample"]) -> float:
     """Sets buckets, sum and count, of which Prometheus' buckets are cumulative; returns the count."""
-    buckets = [(float(one.labels["le"]), int(one.value)) for one in samples if one.name.endswith("_bucket")]
+    buckets = [(float(sample.labels["le"]), int(sample.value)) for sample in samples if sample.name.endswith("_bucket")]
     counts = [count for _, count in buckets]
     # The last one has no bound.
     point.explicit_bounds.extend(bound for bound, _ in buckets[:-1])
     point.bucket_counts.extend(after - before for before, after in pairwise([0, *counts]))
-    point.sum = next(one.value for one in samples if one.name.endswith("_sum"))
+    point.sum = next(sample.value for sample in samples if sample.name.endswith("_sum"))
     point.count = counts[-1]
     return counts[-1]

@@ -162,21 +162,21 @@ def _leaderless(sample: ClusterSample) -> Values:
 
 def _is_observer(sample: ClusterSample) -> Values:
     """Of controllers only: a broker is always an observer."""
-    voters = [(str(one.id), one.directory_id or "") for one in sample.status.current_voters]
-    observers = [(str(one.id), one.directory_id or "") for one in sample.status.could_be_voters]
+    voters = [(str(voter.id), voter.directory_id or "") for voter in sample.status.current_voters]
+    observers = [(str(voter.id), voter.directory_id or "") for voter in sample.status.could_be_voters]
     return {**dict.fromkeys(observers, 1), **dict.fromkeys(voters, 0)}
 
 
 def _endpoints(sample: ClusterSample) -> Values:
     rows = sample.status.endpoints
-    return {(str(one.id), one.directory_id or ""): _ENDPOINT_OK.get(one.verdict) for one in rows}
+    return {(str(row.id), row.directory_id or ""): _ENDPOINT_OK.get(row.verdict) for row in rows}
 
 
 def _certificates(sample: ClusterSample) -> Values:
     """Of a node with several endpoints, the one that expires first."""
     expiry: dict[tuple[str, ...], float] = {}
-    for one in sample.status.certificates:
-        expiry[(str(one.id),)] = min(one.expires_at_ms / 1000, expiry.get((str(one.id),), inf))
+    for certificate in sample.status.certificates:
+        expiry[(str(certificate.id),)] = min(certificate.expires_at_ms / 1000, expiry.get((str(certificate.id),), inf))
     return expiry
 
 
@@ -268,7 +268,7 @@ QUORUM_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
     MetricSpec(
         "findings",
         "Subjects for which a rule finds a condition now, before its hold expires.",
-        counted(lambda status: ((one.rule, one.severity.value) for one in status.findings)),
+        counted(lambda status: ((finding.rule, finding.severity.value) for finding in status.findings)),
         ("rule", "severity"),
     ),
     MetricSpec(
@@ -280,7 +280,9 @@ QUORUM_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
     MetricSpec(
         "gather_failing",
         "Endpoints at which an observation fails now, by data source and reason.",
-        counted(lambda status: ((one.source.value, one.reason.value) for one in status.failing)),
+        counted(
+            lambda status: ((observation.source.value, observation.reason.value) for observation in status.failing)
+        ),
         ("source", "reason"),
     ),
 )

@@ -81,7 +81,7 @@ class Rates:
 
     def elections_s(self) -> tuple[float, float] | None:
         """Returns how long the log stood still around the observed elections: average and longest."""
-        took = [one.took_ms for one in self._elections]
+        took = [election.took_ms for election in self._elections]
         return (sum(took) / len(took) / 1000, max(took) / 1000) if took else None
 
     def _rate(self, node: Node) -> float | None:
@@ -94,12 +94,14 @@ class Rates:
 
     def _add_elections(self, status: ClusterStatus, offset: int, time_ms: int) -> None:
         fresh = [
-            _TimedElection(at_ms=one.timestamp_ms, took_ms=one.timestamp_ms - time_ms)
-            for one in status.elections
-            if offset < one.offset <= offset + 1 + _RECORDS_BEFORE_ELECTION and one.timestamp_ms >= time_ms
+            _TimedElection(at_ms=election.timestamp_ms, took_ms=election.timestamp_ms - time_ms)
+            for election in status.elections
+            if offset < election.offset <= offset + 1 + _RECORDS_BEFORE_ELECTION and election.timestamp_ms >= time_ms
         ][:1]
         now_ms = status.newest_timestamp_ms or time_ms
-        self._elections = tuple(one for one in (*self._elections, *fresh) if now_ms - one.at_ms <= ELECTIONS_MS)
+        self._elections = tuple(
+            election for election in (*self._elections, *fresh) if now_ms - election.at_ms <= ELECTIONS_MS
+        )
 
 
 def _poll(status: ClusterStatus, at_ms: int) -> _Poll:

@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Returns the Arrow schema that Spark expects for these columns; a timestamp is in UTC, in microseconds."""
-    return pa.schema([pa.field(one.name, _arrow_type(one.dataType), nullable=one.nullable) for one in schema])
+    return pa.schema([pa.field(field.name, _arrow_type(field.dataType), nullable=field.nullable) for field in schema])
 
 
 def _arrow_type(type_: DataType) -> pa.DataType:

@@ -79,7 +79,7 @@ class EarlyEvaluation:
     @property
     def blind(self) -> Sequence[BlindCluster]:
         """The clusters of which nothing is observed."""
-        return [found for each in list(self._clusters.values()) if (found := each.blind) is not None]
+        return [found for cluster in list(self._clusters.values()) if (found := cluster.blind) is not None]
 
     def _run(self) -> None:
         try:

@@ -78,14 +78,14 @@ def initial_state(firing: Sequence[Alert], history: Iterable[Alert] = (), *, now
 
 
 def _of_job(firing: Sequence[Alert], now_ms: Millis) -> InitialJobState:
-    own = [one for one in firing if one.cluster_id == JOB_CLUSTER_ID and one.rule in JOB_RULES]
-    newest_ms = max((one.observed_at_ms for one in own), default=Millis(0))
+    own = [alert for alert in firing if alert.cluster_id == JOB_CLUSTER_ID and alert.rule in JOB_RULES]
+    newest_ms = max((alert.observed_at_ms for alert in own), default=Millis(0))
     return InitialJobState(
         tracked=TrackedConditions(
             now_ms=newest_ms if newest_ms <= now_ms + AHEAD_MS else Millis(0),
             conditions=notified_conditions(own).conditions,
         ),
-        clock_step=next((one.facts.clock_step for one in own if one.facts.clock_step is not None), None),
-        refused=[one.facts.refused for one in own if one.facts.refused is not None],
-        cut_off=next((frozenset(one.facts.clusters) for one in own if one.about == CUT_OFF), None),
+        clock_step=next((alert.facts.clock_step for alert in own if alert.facts.clock_step is not None), None),
+        refused=[alert.facts.refused for alert in own if alert.facts.refused is not None],
+        cut_off=next((frozenset(alert.facts.clusters) for alert in own if alert.about == CUT_OFF), None),
     )

@@ -223,7 +223,7 @@ class Notifying:
             recorded += self.ledger.reconcile(self._of_job(self._job), now_ms)
             holds = [*holds, *self._job.holds()]
         for known in (self._firing, self._early):
-            known.update({name: replace(one, ended=()) for name, one in known.items() if one.ended})
+            known.update({name: replace(firing, ended=()) for name, firing in known.items() if firing.ended})
         self._changed = set()
         results = delivery.deliver(now_ms, holds)
         self._store_failed = False
@@ -266,7 +266,7 @@ class Notifying:
     def _stand_by(self) -> None:
         self._delivery = None
         for known in (self._firing, self._early):
-            known.update({name: one.since(_UNRECORDED_MS) for name, one in known.items() if one.ended})
+            known.update({name: firing.since(_UNRECORDED_MS) for name, firing in known.items() if firing.ended})
         if time.monotonic() >= self._refresh_at:
             # For the page of this job.
             self._refresh_at = time.monotonic() + _REFRESH_S

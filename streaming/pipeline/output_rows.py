@@ -56,8 +56,8 @@ OutputRow: TypeAlias = tuple[str, str, str, str]
 
 def quarantined_rows(cluster: str, refused: Sequence[RefusedRow]) -> Iterator[OutputRow]:
     """Yields the descriptions of what a row has that was refused; of many records only of the first ones."""
-    for one in refused[:MOST_OF_A_ROW]:
-        yield _quarantined(cluster, one)
+    for row in refused[:MOST_OF_A_ROW]:
+        yield _quarantined(cluster, row)
     further = refused[MOST_OF_A_ROW:]
     if further:
         reason = f"{further[0].reason}; this is one of {len(further)} further parts of the row that are refused"

@@ -289,21 +289,27 @@ def _differs(now: Firing, before: Firing, *, with_texts: bool) -> bool:
     if now.ended or is_old or now.kept != before.kept:
         return True
     parts = None if with_texts else 3
-    return [each[:parts] for each in _texts(now)] != [each[:parts] for each in _texts(before)]
+    return [text[:parts] for text in _texts(now)] != [text[:parts] for text in _texts(before)]
 
 
 def _texts(now: Firing) -> list[tuple[object, ...]]:
-    return [(one.rule, one.subject, one.severity, one.summary, one.evidence, one.remedy) for one in now.alerts]
+    return [
+        (alert.rule, alert.subject, alert.severity, alert.summary, alert.evidence, alert.remedy) for alert in now.alerts
+    ]
 
 
 def _without_evidence(now: Firing, reason: str) -> Firing:
     evidence: Mapping[str, Plain] = {"evidence": reason}
     return replace(
         now,
-        alerts=tuple(replace(one, evidence=evidence) for one in now.alerts),
+        alerts=tuple(replace(alert, evidence=evidence) for alert in now.alerts),
         ended=tuple(
-            replace(one, fired=replace(one.fired, evidence=evidence), resolved=replace(one.resolved, evidence=evidence))
-            for one in now.ended
+            replace(
+                alert,
+                fired=replace(alert.fired, evidence=evidence),
+                resolved=replace(alert.resolved, evidence=evidence),
+            )
+            for alert in now.ended
         ),
     )
 

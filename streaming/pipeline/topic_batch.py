@@ -145,7 +145,7 @@ class TopicBatch:
     @property
     def row_at(self) -> Mapping[str, float]:
         """When the newest row of each cluster was read, by the clock."""
-        return {name: one.read_at for name, one in self._newest.items()}
+        return {name: newest.read_at for name, newest in self._newest.items()}
 
     @property
     def due_in_s(self) -> float:

@@ -77,7 +77,7 @@ def replay_log_dir(folder: Path, upto: PointInTime | None = None) -> LogDirConte
         first_offset=Offset(start.offset),
         end_offset=end,
         epoch=machine.log.epoch if machine.log.epoch >= 0 else None,
-        voter_sets=tuple(one for one in sets if one.voters.offset < end),
+        voter_sets=tuple(file for file in sets if file.voters.offset < end),
         log_from=log_from,
         damaged=tuple(damaged),
         whole=machine.log.image.complete,

@@ -97,7 +97,9 @@ async def _wait_until_complete(
         reading = any(cluster.reading for cluster in incomplete)
         if not incomplete or passed > timeout_s * (_READING_TIMES if reading else 1):
             return
-        missing = "; ".join(f"{one.name}: {', '.join(one.missing() or (_UNKNOWN_RULES,))}" for one in incomplete)
+        missing = "; ".join(
+            f"{cluster.name}: {', '.join(cluster.missing() or (_UNKNOWN_RULES,))}" for cluster in incomplete
+        )
         if passed * 1000 > _REPORT_AFTER_MS and missing != reported:
             say(f"still waiting: {missing}")
             reported = missing

@@ -106,9 +106,10 @@ class JournalRecording:
         """
         late = Millis(LATEST_MS) if to_ms is None else Millis(to_ms + _APART_MS)
         newest = self.reader.newest_times()
-        awaited = [one for name, one in begun.items() if to_ms is not None and newest[name] > to_ms]
+        awaited = [journal for name, journal in begun.items() if to_ms is not None and newest[name] > to_ms]
         starts = sorted(
-            (one.machine.sequence + 1 if one.newest_ms else self._first(from_ms), name) for name, one in begun.items()
+            (journal.machine.sequence + 1 if journal.newest_ms else self._first(from_ms), name)
+            for name, journal in begun.items()
         )
         ends = [*(start for start, _ in starts[1:]), self.reader.published_end()]
 
@@ -116,7 +117,7 @@ class JournalRecording:
             for number, ((start, _), end) in enumerate(zip(starts, ends, strict=False)):
                 names = frozenset(name for _, name in starts[: number + 1])
                 for row in self.reader.select(start, end, RowFilter(clusters=names)):
-                    if row.observed_at_ms > late and all(one.ended for one in awaited):
+                    if row.observed_at_ms > late and all(journal.ended for journal in awaited):
                         return
                     yield row
 
@@ -174,7 +175,7 @@ def has_journal(folder: Path) -> bool:
 
 def _journal(folder: Path) -> JournalReader | None:
     places = (JournalReader(place.absolute()) for place in (folder / "journal", folder))
-    return next((one for one in places if one.created), None)
+    return next((place for place in places if place.created), None)
 
 
 def journal_span(journal: JournalReader) -> tuple[Millis, Millis] | None:
@@ -239,7 +240,7 @@ class ReplayedJournal:
         quorum = self.machine.quorum()
         return KnownEndpoints(
             voters={voter.key.id: voter.endpoints for voter in quorum.voters},
-            registered={node: each.endpoints for node, each in quorum.controllers.items()},
+            registered={node: registration.endpoints for node, registration in quorum.controllers.items()},
             polled={} if quorum.poll is None else quorum.poll.nodes,
             quorum=() if quorum.poll is None else tuple(sorted(quorum.poll.voter_keys)),
         )
@@ -328,7 +329,7 @@ def replayed_recording(
     else:
         begun = recording.begun(settings_of, from_ms, upto, evaluates_from_ms)
         rows = recording.rows_of(begun, from_ms, to_ms)
-    yield from ((one, ()) for one in begun.values() if one.newest_ms)
+    yield from ((journal, ()) for journal in begun.values() if journal.newest_ms)
     yield from replayed(rows, settings_of, begun=begun, upto=upto, evaluates_from_ms=evaluates_from_ms)
 
 
@@ -354,11 +355,11 @@ def replay_recording(
     if not isinstance(upto, AtOffset):
         to_ms = None if upto is None else upto.at_ms
         state_ms = recording.state_from_ms(to_ms)
-        from_ms = min(one for one in (state_ms, since_ms, evaluates_from_ms) if one is not None)
+        from_ms = min(at_ms for at_ms in (state_ms, since_ms, evaluates_from_ms) if at_ms is not None)
     read = replayed_recording(
         recording, settings_of, from_ms=from_ms, to_ms=to_ms, upto=upto, evaluates_from_ms=evaluates_from_ms
     )
-    found = {one.machine.cluster: one for one, _ in read}
+    found = {journal.machine.cluster: journal for journal, _ in read}
     if isinstance(upto, AtOffset) and len(found) > 1:
         raise UsageError(
             f"--at {upto.offset}: an offset belongs to one cluster, and {recording.place} holds {len(found)}: "
@@ -366,7 +367,7 @@ def replay_recording(
         )
     for name, one in found.items():
         one.finish(f"the {recording.kind} of cluster {name}")
-    return {name: one for name, one in found.items() if one.newest_ms}
+    return {name: journal for name, journal in found.items() if journal.newest_ms}
 
 
 def recorded_state(read: ReplayedJournal | LogDirContents, thresholds: Mapping[str, Thresholds]) -> ClusterState:
@@ -378,8 +379,8 @@ def recorded_state(read: ReplayedJournal | LogDirContents, thresholds: Mapping[s
         # `monitor-blind` would report that no node answered, but none was queried.
         evaluation = replace(
             evaluation,
-            findings=tuple(one for one in evaluation.findings if one.rule not in OBSERVATION_RULES),
-            unknown=tuple(one for one in evaluation.unknown if one.rule not in OBSERVATION_RULES),
+            findings=tuple(finding for finding in evaluation.findings if finding.rule not in OBSERVATION_RULES),
+            unknown=tuple(result for result in evaluation.unknown if result.rule not in OBSERVATION_RULES),
         )
     return ClusterState(
         quorum=quorum,

@@ -33,8 +33,11 @@ class BrokerCounts:
         self._leads: Counter[NodeId] = Counter()
         self._found = (*known,)
         self._examples = {
-            one.broker: (one.leads > 0, {(each.topic_id, each.partition) for each in one.examples})
-            for one in self._found
+            partitions.broker: (
+                partitions.leads > 0,
+                {(example.topic_id, example.partition) for example in partitions.examples},
+            )
+            for partitions in self._found
         }
         """Of the brokers that need some: whether of partitions that it leads, and those."""
         self._add_changes()
@@ -67,7 +70,7 @@ class BrokerCounts:
         """
         self._add_changes()
         gone = {*self._replicas} - brokers.keys()
-        away = gone | {one.id for one in brokers.values() if one.fenced or one.in_controlled_shutdown}
+        away = gone | {broker.id for broker in brokers.values() if broker.fenced or broker.in_controlled_shutdown}
         listed = [node for node in sorted(away) if self._replicas[node] or self._leads[node]][:MOST_COUNTED]
         wanted = {
             node: self._leads[node] > 0

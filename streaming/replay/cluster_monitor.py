@@ -219,8 +219,8 @@ class ClusterMonitor:
         """
         thresholds = self.settings.thresholds
         resolves_soon = any(
-            one.rule in thresholds and thresholds[one.rule].ms(CLEAR) < _SHORT_MS
-            for one in self.tracked.conditions.values()
+            condition.rule in thresholds and thresholds[condition.rule].ms(CLEAR) < _SHORT_MS
+            for condition in self.tracked.conditions.values()
         )
         if self._advanced is None or not self._whole or resolves_soon or self.waiting:
             return ALWAYS
@@ -337,7 +337,7 @@ class ClusterMonitor:
 
     def _failing_rules(self) -> ContractViolation | None:
         violations = self.machine.contract_violations.violations
-        return next((one for one in violations if one.contract == EVALUATES), None)
+        return next((violation for violation in violations if violation.contract == EVALUATES), None)
 
     def _evaluation_failures(
         self, before: ContractViolation | None, rows: Iterable[DecodedRow]

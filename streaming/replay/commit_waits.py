@@ -43,11 +43,11 @@ class CommitWaits:
                 return known if new is None else min(new, MOST_MS)
             return known + (min(new, MOST_MS) - known) * part_ms // AVERAGED_MS
 
-        commit_ms = majority_lag_ms(one.lag_ms for one in samples.values())
+        commit_ms = majority_lag_ms(sample.lag_ms for sample in samples.values())
         is_in_sync = commit_ms is None or commit_ms <= MOST_MS
         self.commit_ms = average(self.commit_ms, commit_ms) if is_in_sync else None
         self.answer_ms = average(self.answer_ms, poll.answer_ms)
-        lags = {str(key): average(self.lags_ms.get(str(key)), one.lag_ms) for key, one in samples.items()}
+        lags = {str(key): average(self.lags_ms.get(str(key)), sample.lag_ms) for key, sample in samples.items()}
         self.lags_ms = {key: lag for key, lag in lags.items() if lag is not None}
 
     def seen(self) -> CommitWait | None:

@@ -60,7 +60,7 @@ class ContractViolations:
             example=example,
             sequence=sequence,
         )
-        self.violations = (*(each for each in self.violations if each is not before), found)
+        self.violations = (*(violation for violation in self.violations if violation is not before), found)
 
     def is_new(self, contract: str, example: str, now_ms: Millis) -> bool:
         """Returns whether this violation was not recorded within AGAIN_MS."""
@@ -69,15 +69,17 @@ class ContractViolations:
 
     def has(self, contracts: Collection[str]) -> bool:
         """Returns whether one of these contracts was violated."""
-        return any(each.contract in contracts for each in self.violations)
+        return any(violation.contract in contracts for violation in self.violations)
 
     def expire(self, now_ms: Millis) -> None:
         """Drops violations older than REMEMBERED_MS."""
-        if any(now_ms - each.last_at_ms > REMEMBERED_MS for each in self.violations):
-            self.violations = tuple(each for each in self.violations if now_ms - each.last_at_ms <= REMEMBERED_MS)
+        if any(now_ms - violation.last_at_ms > REMEMBERED_MS for violation in self.violations):
+            self.violations = tuple(
+                violation for violation in self.violations if now_ms - violation.last_at_ms <= REMEMBERED_MS
+            )
 
     def _of(self, contract: str) -> ContractViolation | None:
-        return next((each for each in self.violations if each.contract == contract), None)
+        return next((violation for violation in self.violations if violation.contract == contract), None)
 
 
 def failure_reason(error: BaseException) -> str:

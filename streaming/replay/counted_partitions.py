@@ -36,18 +36,18 @@ class CountedPartitions:
     def __init__(self, stored: tuple[PartitionSum, ...] = ()) -> None:
         """`stored` is what `current` returned."""
         self._sums = {
-            tuple((each.id, each.directory_id) for each in one.holders): _Sum(
-                one.since_timestamp_ms,
-                one.at_least,
-                one.partitions,
-                {(each.topic_id, each.partition): each.topic for each in one.examples},
-                Counter(dict(one.others)),
+            tuple((holder.id, holder.directory_id) for holder in partition.holders): _Sum(
+                partition.since_timestamp_ms,
+                partition.at_least,
+                partition.partitions,
+                {(example.topic_id, example.partition): example.topic for example in partition.examples},
+                Counter(dict(partition.others)),
             )
-            for one in stored
+            for partition in stored
         }
         self._current: tuple[PartitionSum, ...] | None = stored
         full = len(stored) > MOST_SUMS
-        self.overflowed_ms = min(one.since_timestamp_ms for one in stored) if full else None
+        self.overflowed_ms = min(partition.since_timestamp_ms for partition in stored) if full else None
         """Since when a partition may be counted in another sum than that of its holders; None: none is.
 
         Then all partitions must be counted again.

@@ -24,10 +24,12 @@ class EarlyCluster:
     def __init__(self, settings: ClusterSettings, tracked: TrackedConditions) -> None:
         """`tracked`: the conditions whose alerts are firing."""
         others_off = {
-            rule: each if rule in EARLY_RULES else replace(each, enabled=False)
-            for rule, each in settings.thresholds.items()
+            rule: thresholds if rule in EARLY_RULES else replace(thresholds, enabled=False)
+            for rule, thresholds in settings.thresholds.items()
         }
-        of_early_rules = {key: one for key, one in tracked.conditions.items() if one.rule in EARLY_RULES}
+        of_early_rules = {
+            key: condition for key, condition in tracked.conditions.items() if condition.rule in EARLY_RULES
+        }
         self._monitor = ClusterMonitor(
             replace(settings, thresholds=others_off),
             tracked=replace(tracked, conditions=of_early_rules),
@@ -50,12 +52,12 @@ class EarlyCluster:
     @property
     def blind(self) -> BlindCluster | None:
         """The cluster, if no data source of its quorum answers, whether or not the alert fires already."""
-        for one in self._monitor.tracked.conditions.values():
-            if one.facts.unobserved is not None:
+        for condition in self._monitor.tracked.conditions.values():
+            if condition.facts.unobserved is not None:
                 return BlindCluster(
                     name=self._monitor.settings.name,
-                    since_ms=one.started_at_ms,
-                    reasons=frozenset(one.facts.unobserved),
+                    since_ms=condition.started_at_ms,
+                    reasons=frozenset(condition.facts.unobserved),
                     alert=None,
                     critical=True,
                 )

@@ -79,7 +79,7 @@ class Emptied:
                     # Emptied again: its records are in the first one, unless the log does not show which that was.
                     lost=before_it[0] if len(before_it) == 1 else lost,
                     directory=directory,
-                    others=tuple(each for each in now.replicas if each != node),
+                    others=tuple(replica for replica in now.replicas if replica != node),
                     registered_offset=brokers[node].at.offset,
                     offset=at.offset,
                     timestamp_ms=at.timestamp_ms,
@@ -96,7 +96,7 @@ class Emptied:
 
     def remove_topic(self, topic_id: TopicId) -> None:
         """Drops the replicas of a topic that was deleted."""
-        self.found = {key: one for key, one in self.found.items() if one.topic_id != topic_id}
+        self.found = {key: replica for key, replica in self.found.items() if replica.topic_id != topic_id}
 
     def _lost(
         self, broker: NodeId, key: tuple[TopicId, int], held: DirectoryId, image: Image
@@ -110,26 +110,26 @@ class Emptied:
     def _in_history(self, broker: NodeId, topic_id: TopicId, image: Image) -> EmptiedReplicas | None:
         if self._history is not image.history.emptied:
             self._history = image.history.emptied
-            self._known = {(one.broker, one.topic_id): one for one in self._history}
+            self._known = {(replicas.broker, replicas.topic_id): replicas for replicas in self._history}
         return self._known.get((broker, topic_id))
 
 
 def with_emptied(history: RecentHistory, emptied: Iterable[EmptiedReplica]) -> RecentHistory:
     """Adds emptied replicas, summed by broker and topic; those of an earlier start of the broker are replaced."""
-    known = {(one.broker, one.topic_id): one for one in history.emptied}
+    known = {(replicas.broker, replicas.topic_id): replicas for replicas in history.emptied}
     newest = Millis(0)
-    for one in emptied:
+    for replica in emptied:
         # The newest one is last.
-        previous = known.pop((one.broker, one.topic_id), None)
-        known[one.broker, one.topic_id] = _with(previous, one)
-        newest = max(newest, one.timestamp_ms)
-    recent = [one for one in known.values() if abs(one.timestamp_ms - newest) <= STARTS_REMEMBERED_MS]
+        previous = known.pop((replica.broker, replica.topic_id), None)
+        known[replica.broker, replica.topic_id] = _with(previous, replica)
+        newest = max(newest, replica.timestamp_ms)
+    recent = [replicas for replicas in known.values() if abs(replicas.timestamp_ms - newest) <= STARTS_REMEMBERED_MS]
     return replace(history, emptied=tuple(recent[-TOPICS:]))
 
 
 def without_topic(history: RecentHistory, topic_id: TopicId) -> RecentHistory:
     """Drops what is known of a topic that was deleted."""
-    return replace(history, emptied=tuple(one for one in history.emptied if one.topic_id != topic_id))
+    return replace(history, emptied=tuple(replicas for replicas in history.emptied if replicas.topic_id != topic_id))
 
 
 def _with(previous: EmptiedReplicas | None, one: EmptiedReplica) -> EmptiedReplicas:

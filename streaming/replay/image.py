@@ -71,8 +71,8 @@ class Image:
         listed: list[tuple[NodeId, tuple[Endpoint, ...]]] = []
         if self.committed is not None:
             listed += [(voter.key.id, voter.endpoints) for voter in self.committed.voters]
-        listed += [(one.id, one.endpoints) for one in self.controllers.values()]
-        listed += [(one.id, one.endpoints) for one in self.brokers.values()]
+        listed += [(controller.id, controller.endpoints) for controller in self.controllers.values()]
+        listed += [(broker.id, broker.endpoints) for broker in self.brokers.values()]
         return {(node, str(endpoint)) for node, endpoints in listed for endpoint in endpoints}
 
 
@@ -158,17 +158,17 @@ def keep_alive_since(
     A snapshot holds whether a broker is alive, not since when. A broker that was alive before did not just restart.
     What else only the log shows of a broker is kept too.
     """
-    read = {node: _with_known(one, known[node]) if node in known else one for node, one in read.items()}
+    read = {node: _with_known(broker, known[node]) if node in known else broker for node, broker in read.items()}
     alive = {
         node: replace(
-            one,
+            broker,
             alive_since_timestamp_ms=known[node].alive_since_timestamp_ms,
-            leaving_since_timestamp_ms=one.leaving_since_timestamp_ms
-            and (known[node].leaving_since_timestamp_ms or one.leaving_since_timestamp_ms),
+            leaving_since_timestamp_ms=broker.leaving_since_timestamp_ms
+            and (known[node].leaving_since_timestamp_ms or broker.leaving_since_timestamp_ms),
         )
-        if one.alive and node in known and known[node].alive and known[node].incarnation_id == one.incarnation_id
-        else one
-        for node, one in read.items()
+        if broker.alive and node in known and known[node].alive and known[node].incarnation_id == broker.incarnation_id
+        else broker
+        for node, broker in read.items()
     }
     return keep_features_since(alive, known)
 

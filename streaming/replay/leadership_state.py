@@ -95,8 +95,12 @@ class Invariants:
 
     def appended(self, *, offset: Offset, epoch: Epoch, before: Epoch, now_ms: Millis) -> None:
         """Checks a record after all applied ones; the newest epoch in the log was `before`."""
-        known = (one for one in self.violations if one.invariant is Invariant.EPOCH_BACK and one.epoch == epoch)
-        if epoch < before and not any(one.observed_at_ms == now_ms for one in known):
+        known = (
+            violation
+            for violation in self.violations
+            if violation.invariant is Invariant.EPOCH_BACK and violation.epoch == epoch
+        )
+        if epoch < before and not any(violation.observed_at_ms == now_ms for violation in known):
             detail = f"offset {offset} of the log has epoch {epoch}, after records of epoch {before}"
             self._add(Invariant.EPOCH_BACK, epoch, detail, now_ms)
 
@@ -116,8 +120,8 @@ class Invariants:
 
     def lower_high_watermark_accepted(self, *, before: Offset, now: Offset, epoch: Epoch, now_ms: Millis) -> None:
         """Reports a high watermark that all later answers contradict, unless a poll's decrease was just reported."""
-        known = (one for one in self.violations if one.invariant is Invariant.HIGH_WATERMARK_BACK)
-        if not any(now_ms - one.observed_at_ms <= SAME_MS for one in known):
+        known = (violation for violation in self.violations if violation.invariant is Invariant.HIGH_WATERMARK_BACK)
+        if not any(now_ms - violation.observed_at_ms <= SAME_MS for violation in known):
             detail = f"the high watermark decreased from {before} to {now} in epoch {epoch}"
             self._add(Invariant.HIGH_WATERMARK_BACK, epoch, detail, now_ms)
 
@@ -130,7 +134,7 @@ class Invariants:
     def expire(self, now_ms: Millis) -> None:
         """Drops violations older than REMEMBERED_MS."""
         if self.violations and now_ms - self.violations[0].observed_at_ms > REMEMBERED_MS:
-            kept = (each for each in self.violations if now_ms - each.observed_at_ms <= REMEMBERED_MS)
+            kept = (violation for violation in self.violations if now_ms - violation.observed_at_ms <= REMEMBERED_MS)
             self.violations = tuple(kept)
 
     def _two_leaders(self, known: NodeId, leader: NodeId, epoch: Epoch, now_ms: Millis) -> None:
@@ -139,7 +143,7 @@ class Invariants:
             f"controller {first} and then controller {second} led epoch {epoch}"
             for first, second in ((known, leader), (leader, known))
         )
-        if all(each.detail != reverse for each in self.violations):
+        if all(violation.detail != reverse for violation in self.violations):
             self._add(Invariant.TWO_LEADERS, epoch, detail, now_ms)
 
     def _check_high_watermark(self, epoch: Epoch, high_watermark: Offset, now_ms: Millis) -> None:

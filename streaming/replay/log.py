@@ -144,8 +144,8 @@ class Log:
         self._copied.clear()
         image = self.image
         if self.partitions.elected_recovered:
-            for one in self.partitions.elected_recovered if self.origin is None else ():
-                image = replace(image, history=recent_history.with_elected_recovered(image.history, one))
+            for election in self.partitions.elected_recovered if self.origin is None else ():
+                image = replace(image, history=recent_history.with_elected_recovered(image.history, election))
         if self.partitions.unclean and self.origin is None:
             image = replace(image, history=recent_history.with_unclean(image.history, self.partitions.unclean))
         if self.partitions.rewrites and self.origin is None:
@@ -343,7 +343,7 @@ class Log:
         """Returns how many listeners and features all registered nodes have."""
         if self._registered is None:
             nodes = self.image.controllers.values(), self.image.brokers.values()
-            self._registered = sum(_size(one) for each in nodes for one in each)
+            self._registered = sum(_size(one) for node in nodes for one in node)
         return self._registered
 
     def _own(self, name: _Changed) -> dict[Any, Any]:

@@ -54,7 +54,7 @@ def quiet_until_ms(quorum: Quorum, evaluation: Evaluation, thresholds: Mapping[s
 
 
 def _conditions(evaluation: Evaluation) -> list[tuple[str, Subject, Severity]]:
-    return [(one.rule, one.subject, one.severity) for one in evaluation.findings]
+    return [(finding.rule, finding.subject, finding.severity) for finding in evaluation.findings]
 
 
 def _later(quorum: Quorum, ms: int) -> Quorum:

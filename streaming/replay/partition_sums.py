@@ -39,7 +39,7 @@ def sums_of(log: Log) -> dict[str, int]:
     return {
         "topics": sum(topic.name is not None for topic in topics.values()),
         "partitions": len(known),
-        "recovering": sum(one.partition_epoch is not None for one in log.partitions.recovering),
+        "recovering": sum(recovery.partition_epoch is not None for recovery in log.partitions.recovering),
         "with_elr_or_last_known_elr": sum(bool(held.elr or held.last_known_elr) for held in known),
         "no_leader": sum(held.leader is None for held in known),
         "sum_leader_epoch": sum(held.leader_epoch or 0 for held in known),

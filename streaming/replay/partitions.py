@@ -97,8 +97,8 @@ class Partitions:
         self._packed = packed
         self._pages = pages
         self._recovering: dict[TopicId, dict[int, Recovery]] = {}
-        for one in recovering:
-            self._recovering.setdefault(one.topic_id, {})[one.partition] = one
+        for recovery in recovering:
+            self._recovering.setdefault(recovery.topic_id, {})[recovery.partition] = recovery
         self._recovering_count = len(recovering)
         self._reassigned: dict[TopicId, dict[int, Reassignment]] = {}
         for moved in reassignments:
@@ -139,9 +139,9 @@ class Partitions:
         if self._sorted_recovering is None:
             for topic_id, name in self._renamed.items():
                 of_topic = self._recovering.get(topic_id, {})
-                of_topic.update({number: replace(one, topic=name) for number, one in of_topic.items()})
+                of_topic.update({number: replace(recovery, topic=name) for number, recovery in of_topic.items()})
             self._renamed.clear()
-            all_of_them = (one for of_topic in self._recovering.values() for one in of_topic.values())
+            all_of_them = (recovery for of_topic in self._recovering.values() for recovery in of_topic.values())
             self._sorted_recovering = tuple(
                 sorted(all_of_them, key=lambda one: (one.topic or "", one.topic_id, one.partition))
             )
@@ -151,7 +151,7 @@ class Partitions:
     def reassignments(self) -> tuple[Reassignment, ...]:
         """Partitions that are moved to other replicas, ordered by their beginning."""
         if self._sorted_reassigned is None:
-            all_of_them = (one for of_topic in self._reassigned.values() for one in of_topic.values())
+            all_of_them = (reassignment for of_topic in self._reassigned.values() for reassignment in of_topic.values())
             self._sorted_reassigned = tuple(
                 sorted(all_of_them, key=lambda one: (one.since_timestamp_ms, one.topic_id, one.partition))
             )
@@ -316,7 +316,7 @@ class Partitions:
         """Counts all partitions in the sums that they belong to: some were counted in another one."""
         topics = self._restored()
         known = (*self._offline.current, *self._under_min_isr.current)
-        since_ms = min((one.since_timestamp_ms for one in known), default=Millis(0))
+        since_ms = min((partition.since_timestamp_ms for partition in known), default=Millis(0))
         at = RecordPosition(offset=Offset(0), leader_epoch=Epoch(0), timestamp_ms=since_ms, snapshot=True)
         self._offline, self._under_min_isr = CountedPartitions(), CountedPartitions()
         for topic_id, topic in topics.by_id.items():
@@ -354,8 +354,10 @@ class Partitions:
     def _count_offline_replicas(self, before: Assignment | None, now: Assignment | None) -> None:
         if not self._offline_replicas:
             return
-        for one, count in ((before, -1), (now, 1)):
-            for place in zip(one.replicas, one.directories, strict=False) if one is not None else ():
+        for assignment, count in ((before, -1), (now, 1)):
+            for place in (
+                zip(assignment.replicas, assignment.directories, strict=False) if assignment is not None else ()
+            ):
                 if place in self._offline_replicas:
                     self._offline_replicas[place] += count
                     self._offline_directories = None
@@ -658,8 +660,10 @@ class Partitions:
         if self._topics is None:
             self._topics = StoredTopics.restored(self._packed or b"", self._pages)
             numbers = self._topics.directories.of_broker
-            for one in self._offline_directories or ():
-                self._offline_replicas[one.broker, numbers[one.broker][one.directory_id]] = one.replicas
+            for directory in self._offline_directories or ():
+                self._offline_replicas[directory.broker, numbers[directory.broker][directory.directory_id]] = (
+                    directory.replicas
+                )
             self._counts = BrokerCounts(self._topics.by_id.values(), self._brokers_down)
         return self._topics
 

@@ -83,9 +83,9 @@ class PollHistory:
         if poll.high_watermark is not None:
             if self.high_watermark is not None and poll.high_watermark < self.high_watermark:
                 # It concerns the whole quorum, and is reported as such: what was acknowledged starts again.
-                self.replicas = tuple(replace(one, acknowledged_offset=None) for one in self.replicas)
+                self.replicas = tuple(replace(replica, acknowledged_offset=None) for replica in self.replicas)
             self.high_watermark = poll.high_watermark
-        replicas = {one.history.key: one for one in self.replicas}
+        replicas = {replica.history.key: replica for replica in self.replicas}
         for row in (*poll.voters, *poll.observers):
             before = replicas.get(row.key)
             one = _polled(before, row, poll)
@@ -95,7 +95,7 @@ class PollHistory:
             replicas[row.key] = one
         self.waits.polled(poll, {row.key: replicas[row.key].history.samples[-1] for row in poll.voters})
         if len(replicas) > MOST_GONE:
-            gone = (one.history for one in replicas.values() if one.history.last_seen_at_ms < now_ms)
+            gone = (replica.history for replica in replicas.values() if replica.history.last_seen_at_ms < now_ms)
             for each in sorted(gone, key=lambda history: history.last_seen_at_ms)[:-MOST_GONE]:
                 del replicas[each.key]
         kept_ms = {key: VOTER_REMEMBERED_MS if key.id in voter_ids else REMEMBERED_MS for key in replicas}
@@ -107,7 +107,7 @@ class PollHistory:
 
     def resumed(self, poll: Poll, now_ms: Millis) -> Iterable[NodeId]:
         """Yields the voters that fetched in this poll, which is not added yet, and had not for PAUSE_MS before."""
-        known = {one.history.key: one.history for one in self.replicas}
+        known = {replica.history.key: replica.history for replica in self.replicas}
         for row in poll.voters:
             history, leader = known.get(row.key), poll.leader
             before = history.samples[-1] if history and history.samples else None
@@ -121,8 +121,8 @@ class PollHistory:
         """Drops what voters had acknowledged: it is missing from the log that they follow now."""
         self.high_watermark = None
         self.replicas = tuple(
-            replace(one, history=replace(one.history, log_regression=None), acknowledged_offset=None)
-            for one in self.replicas
+            replace(replica, history=replace(replica.history, log_regression=None), acknowledged_offset=None)
+            for replica in self.replicas
         )
 
     def _with_outages(self, one: PolledReplica, row: Replica, poll: Poll, gap_since_ms: Millis | None) -> PolledReplica:
@@ -140,7 +140,7 @@ class PollHistory:
             outages = _ended(outages, now_ms)
         elif not outages or outages[-1].until_ms is not None:
             outages = (*outages, Outage(since_ms=max(at_ms, since_ms)))
-        recent = [each for each in outages if each.until_ms is None or now_ms - each.until_ms <= REMEMBERED_MS]
+        recent = [outage for outage in outages if outage.until_ms is None or now_ms - outage.until_ms <= REMEMBERED_MS]
         history = replace(one.history, outages=tuple(recent[-OUTAGES:]))
         return replace(one, history=history, caught_up_at_ms=at_ms)
 

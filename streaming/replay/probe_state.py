@@ -99,7 +99,9 @@ class ProbeState:
         name = _name(event.source, event.endpoint, event.reason)
         if event.damage is not None:
             name = _name_of_damage(event.source, event.endpoint, event.damage)
-            damaged = [each for each in self.failures.values() if each.damage and each.endpoint == event.endpoint]
+            damaged = [
+                failure for failure in self.failures.values() if failure.damage and failure.endpoint == event.endpoint
+            ]
             if name not in self.failures and len(damaged) >= MOST_DAMAGED:
                 return
         previous = self.failures.get(name)
@@ -158,10 +160,10 @@ class ProbeState:
 
         def is_known(probe: Probe) -> bool:
             endpoint = (probe.node, str(probe.endpoint))
-            return any(endpoint in each.endpoints for each in known)
+            return any(endpoint in endpoints.endpoints for endpoints in known)
 
         def is_known_host(host: str) -> bool:
-            return any(host in each.hosts for each in known)
+            return any(host in endpoints.hosts for endpoints in known)
 
         if not all(map(is_known, self.probes.values())):
             self.probes = {name: probe for name, probe in self.probes.items() if is_known(probe)}
@@ -209,7 +211,7 @@ def _put(places: dict[str, _T], name: str, value: _T) -> dict[str, _T]:
     places.pop(name, None)
     places[name] = value
     if len(places) > MOST_PLACES:
-        del places[next(each for each in places if not each.endswith((*_LASTING.values(),)))]
+        del places[next(place for place in places if not place.endswith((*_LASTING.values(),)))]
     return places
 
 

@@ -47,7 +47,7 @@ def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
         silent_ms=_silent_ms(state),
         log_fetched_at_ms=state.log_fetched_at_ms,
         poll=_poll(state.poll_history.newest, image),
-        histories={one.history.key: one.history for one in state.poll_history.replicas},
+        histories={replica.history.key: replica.history for replica in state.poll_history.replicas},
         commit_wait=state.poll_history.waits.seen(),
         removals=state.removals,
         controllers=image.controllers,
@@ -55,7 +55,7 @@ def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
         recovering=image.recovering,
         offline=image.offline,
         under_min_isr=image.under_min_isr,
-        brokers_down={one.broker: one for one in image.brokers_down},
+        brokers_down={partitions.broker: partitions for partitions in image.brokers_down},
         offline_directories=image.offline_directories,
         reassignments=image.reassignments,
         zk_migration=image.zk_migration,
@@ -129,7 +129,7 @@ def _poll(poll: Poll | None, image: Image) -> Poll | None:
 
 def _in_dial_order(image: Image, node: NodeId, endpoints: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
     registration = image.controllers.get(node) or next(
-        (image.controllers[one] for one in sorted(image.controllers)), None
+        (image.controllers[controller] for controller in sorted(image.controllers)), None
     )
     return in_dial_order(endpoints, registration.endpoints if registration else ())
 

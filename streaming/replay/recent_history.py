@@ -125,7 +125,14 @@ def _with_return(
 ) -> RecentHistory:
     """Adds that a process registered again after the one that had replaced it."""
     place = (kind, event.id)
-    before = next((one for one in history.double_registrations if (one.kind, one.id) == place), None)
+    before = next(
+        (
+            registration
+            for registration in history.double_registrations
+            if (registration.kind, registration.id) == place
+        ),
+        None,
+    )
     one = DoubleRegistration(
         kind=kind,
         id=event.id,
@@ -154,7 +161,9 @@ def with_broker(
         history = _with_return(history, NodeKind.BROKER, after, before, at)
     restarted = changed and not returned
     replaced = before.incarnation_id if changed else None
-    open_ = (at for at, one in enumerate(known) if one.id == after.id and one.ended_offset is None)
+    open_ = (
+        at for at, interruption in enumerate(known) if interruption.id == after.id and interruption.ended_offset is None
+    )
     index = max(open_, default=None) if before.fenced else None
     if after.fenced and (before.alive or (restarted and index is None)):
         # The log may not show when a broker was fenced: it never served, or a snapshot had it as fenced.
@@ -195,7 +204,9 @@ def with_voters(history: RecentHistory, before: VoterSet | None, after: VoterSet
         before=tuple(sorted(before.keys)),
         after=tuple(sorted(after.keys)),
         moved=tuple(
-            sorted(one.key.id for one in after.voters if endpoints.get(one.key, one.endpoints) != one.endpoints)
+            sorted(
+                voter.key.id for voter in after.voters if endpoints.get(voter.key, voter.endpoints) != voter.endpoints
+            )
         ),
         offset=at.offset,
         leader_epoch=at.leader_epoch,
@@ -252,7 +263,7 @@ def with_rewrites(history: RecentHistory, rewrites: Iterable[Rewrite]) -> Recent
     While REWRITES are kept, the records of others are not counted: a failed broker changes thousands of ISRs at once,
     and these are dropped two minutes later.
     """
-    kept = {_rewrite_key(one): one for one in history.rewrites}
+    kept = {_rewrite_key(rewrite): rewrite for rewrite in history.rewrites}
     for one in rewrites:
         key, minute = _rewrite_key(one), one.timestamp_ms // _MINUTE_MS
         known = kept.pop(key, None)
@@ -302,14 +313,14 @@ def with_unclean(history: RecentHistory, elections: Iterable[UncleanElection]) -
             ended.append(former)
         topics[known.topic_id] = known
     newest = Millis(0)
-    for one in elections:
+    for election in elections:
         # The topic with the newest election is last.
-        previous = topics.pop(one.topic_id, None)
-        if previous is not None and previous.last_timestamp_ms < one.timestamp_ms - EPISODE_MS:
+        previous = topics.pop(election.topic_id, None)
+        if previous is not None and previous.last_timestamp_ms < election.timestamp_ms - EPISODE_MS:
             ended.append(previous)
             previous = None
-        topics[one.topic_id] = _with_election(previous, one)
-        newest = max(newest, one.timestamp_ms)
+        topics[election.topic_id] = _with_election(previous, election)
+        newest = max(newest, election.timestamp_ms)
     recent = [one for one in (*ended, *topics.values()) if abs(one.last_timestamp_ms - newest) <= REMEMBERED_MS]
     return replace(history, unclean=tuple(recent[-TOPICS:]))
 
@@ -320,16 +331,16 @@ def with_read_times(history: RecentHistory, since_ms: Millis, read_ms: Millis) -
     Then the log ended for them before.
     """
     unclean = tuple(
-        replace(one, read_timestamp_ms=read_ms)
-        if one.read_timestamp_ms is None and one.last_timestamp_ms >= since_ms
-        else one
-        for one in history.unclean
+        replace(election, read_timestamp_ms=read_ms)
+        if election.read_timestamp_ms is None and election.last_timestamp_ms >= since_ms
+        else election
+        for election in history.unclean
     )
     emptied = tuple(
-        replace(one, read_timestamp_ms=read_ms)
-        if one.read_timestamp_ms is None and one.timestamp_ms >= since_ms
-        else one
-        for one in history.emptied
+        replace(replicas, read_timestamp_ms=read_ms)
+        if replicas.read_timestamp_ms is None and replicas.timestamp_ms >= since_ms
+        else replicas
+        for replicas in history.emptied
     )
     return replace(history, unclean=unclean, emptied=emptied)
 

@@ -80,7 +80,7 @@ def _rows(read: Observation) -> Iterator[Observation]:
         return quiet, batch.max_timestamp // QUIET_MS if quiet else batch.base_offset
 
     # The reader yields whole batches only.
-    for _, batches in groupby((each for each in scan(read.payload) if isinstance(each, RecordBatch)), taken_together):
+    for _, batches in groupby((tail for tail in scan(read.payload) if isinstance(tail, RecordBatch)), taken_together):
         yield _row(read, [*batches])
 
 
@@ -125,7 +125,7 @@ class Firing:
 
     def overlaps(self, other: "Firing") -> bool:
         """Whether both are about the same time."""
-        ends = [one.resolved_at_ms for one in (self, other)]
+        ends = [firing.resolved_at_ms for firing in (self, other)]
         begins_before = ends[1] is None or self.started_at_ms <= ends[1]
         return begins_before and (ends[0] is None or other.started_at_ms <= ends[0])
 
@@ -149,8 +149,8 @@ class AlertComparison:
         return {
             "notifications": now,
             "notifications_then": then,
-            "gone": [one.as_json() for one in self.gone],
-            "new": [one.as_json() for one in self.new],
+            "gone": [firing.as_json() for firing in self.gone],
+            "new": [firing.as_json() for firing in self.new],
             "delays": [
                 {"cluster": cluster, "rule": rule, "subject": subject, "seconds": delay / 1000}
                 for (cluster, rule, subject), delay in self.delays_ms
@@ -184,17 +184,17 @@ class AlertComparison:
 def compare_alerts(now: Sequence[Alert], then: Sequence[Alert]) -> AlertComparison:
     """Compares the alerts of two back-tests of the same observations."""
     theirs = defaultdict(list)
-    for one in firings(then):
-        theirs[one.subject].append(one)
+    for firing in firings(then):
+        theirs[firing.subject].append(firing)
     gone, delays = [], []
-    for one in firings(now):
-        match = next((each for each in theirs[one.subject] if each.overlaps(one)), None)
+    for firing in firings(now):
+        match = next((their for their in theirs[firing.subject] if their.overlaps(firing)), None)
         if match is None:
-            gone.append(one)
+            gone.append(firing)
             continue
-        theirs[one.subject].remove(match)
-        if match.fired_at_ms != one.fired_at_ms:
-            delays.append((one.subject, Millis(match.fired_at_ms - one.fired_at_ms)))
+        theirs[firing.subject].remove(match)
+        if match.fired_at_ms != firing.fired_at_ms:
+            delays.append((firing.subject, Millis(match.fired_at_ms - firing.fired_at_ms)))
     return AlertComparison(
         notifications=(len(now), len(then)),
         gone=tuple(gone),
@@ -225,6 +225,8 @@ def _length_ms(one: Firing) -> Millis:
 
 def _listed(found: Sequence[Firing]) -> str:
     most = 5
-    texts = [f"{rule} ({subject}) of {cluster}" for cluster, rule, subject in (one.subject for one in found[:most])]
+    texts = [
+        f"{rule} ({subject}) of {cluster}" for cluster, rule, subject in (firing.subject for firing in found[:most])
+    ]
     more = f" and {len(found) - most} more" if len(found) > most else ""
     return ", ".join(texts) + more

@@ -50,8 +50,8 @@ def make_bundle(checkpoint: Checkpoint, config: Config | None, status: Sequence[
     manifest: dict[str, Plain] = {"versions": {**_versions()}, "status": [*status]}
     if config is not None:
         manifest["config"] = config_without_secrets(config)
-        sections = [one.section for one in config.sinks]
-        manifest["sinks"] = [{"kind": one.kind, "min_severity": one.min_severity.value} for one in sections]
+        sections = [sink.section for sink in config.sinks]
+        manifest["sinks"] = [{"kind": section.kind, "min_severity": section.min_severity.value} for section in sections]
     with _new_file(output) as file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=_COMPRESSION) as packed:
         _add(packed, MANIFEST, json.dumps(manifest, indent=1).encode())
         for name in _FILES:
@@ -98,10 +98,12 @@ def config_without_secrets(config: Config) -> dict[str, Plain]:
     It has no path of a secret and no address of a sink.
     """
     return {
-        "clusters": [one.model_dump(mode="json", include=_EXPLAINING, exclude_unset=True) for one in config.clusters],
-        "watch": {"include": [one.name for one in config.watched]},
+        "clusters": [
+            cluster.model_dump(mode="json", include=_EXPLAINING, exclude_unset=True) for cluster in config.clusters
+        ],
+        "watch": {"include": [cluster.name for cluster in config.watched]},
         "thresholds": {rule: {**values} for rule, values in config.thresholds.items()},
-        "rules": {rule: one.model_dump(mode="json", exclude_unset=True) for rule, one in config.rules.items()},
+        "rules": {rule: section.model_dump(mode="json", exclude_unset=True) for rule, section in config.rules.items()},
     }
 
 

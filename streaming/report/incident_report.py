@@ -115,7 +115,9 @@ def _view(one: ReplayedJournal, alerts: Sequence[Alert], silences: Sequence[Sile
             ended_recoveries=tuple(one.history.ended_recoveries),
         ),
         history=[alert for alert in alerts if alert.cluster == name and alert.observed_at_ms <= to_ms],
-        silences=[each for each in silences if each.starts_at_ms <= to_ms and fnmatchcase(name, each.cluster)],
+        silences=[
+            silence for silence in silences if silence.starts_at_ms <= to_ms and fnmatchcase(name, silence.cluster)
+        ],
         recorded=True,
     )
 

@@ -170,7 +170,9 @@ def _require_applicable(disk: AssessedDisk, outcome: OverrideOutcome) -> None:
         )
     if disk.difference.lost_listeners:
         lost = and_join(
-            f"{one.listener} of voter {node}" for node, all_ in disk.difference.lost_listeners.items() for one in all_
+            f"{endpoint.listener} of voter {node}"
+            for node, all_ in disk.difference.lost_listeners.items()
+            for endpoint in all_
         )
         raise UsageError(
             f"{disk.disk.folder}: the list has one endpoint for each voter, so these recorded listeners would be "
@@ -195,7 +197,11 @@ def _require_outside(node: StoppedNode, backup: Path) -> None:
 
 def _require_newest(files: LogDirFiles, log: CompleteLog) -> None:
     """Refuses a damaged snapshot that is newer than the log: Kafka would load that one, because it goes by name."""
-    newer = [one.name for one in files.snapshots if (one.epoch, one.end_offset) > (log.epoch, log.end_offset)]
+    newer = [
+        snapshot.name
+        for snapshot in files.snapshots
+        if (snapshot.epoch, snapshot.end_offset) > (log.epoch, log.end_offset)
+    ]
     if newer:
         raise UsageError(
             f"{newer[-1]} cannot be read and is newer than the rest of the log, which ends at offset {log.end_offset} "
@@ -261,8 +267,8 @@ def _require_same(node: StoppedNode, part: str, name: str, log: CompleteLog, vot
 
 
 def _notes(log: CompleteLog, class_path: str | None, plan_file: Path | None) -> Iterable[str]:
-    for one in log.damaged:
-        yield f"{one.file} is ignored from byte {one.position} on, as Kafka would do: {one.reason}"
+    for file in log.damaged:
+        yield f"{file.file} is ignored from byte {file.position} on, as Kafka would do: {file.reason}"
     if class_path is None:
         yield "Kafka's own reader does not check the snapshot: --kafka-home was not given"
     if plan_file is None:

@@ -76,8 +76,8 @@ def plan_text(plan: RescuePlan, probes: Sequence[ProbedEndpoint] = ()) -> Text:
     word, style, why = _headline(plan)
     out = Text.assemble((word, style), (f" cluster {visible(plan.cluster_id or 'unknown')}: {why}", "bold"))
     out.append("; nothing was written\n", "dim")
-    for one in plan.disks:
-        out.append(f"  {_disk(one)}\n")
+    for disk in plan.disks:
+        out.append(f"  {_disk(disk)}\n")
     for empty in plan.empty:
         of = empty.key or "unknown node"
         out.append(f"  {visible(f'{of} (empty: not a voter, {empty.folder})')}\n")
@@ -105,13 +105,13 @@ def plan_text(plan: RescuePlan, probes: Sequence[ProbedEndpoint] = ()) -> Text:
 
 def _transcripts(plan: RescuePlan) -> Iterable[str]:
     """Yields what the override would print for each disk, after an empty line."""
-    for one in plan.disks if plan.provided is not None else ():
-        unchanged = plan.refusal is not None or plan.decision(one.key).action is not NodeAction.APPLY
+    for disk in plan.disks if plan.provided is not None else ():
+        unchanged = plan.refusal is not None or plan.decision(disk.key).action is not NodeAction.APPLY
         if plan.outcome is OverrideOutcome.PASSED and unchanged:
             # "Validation: PASSED" would contradict the plan, which does not change this node.
             continue
         yield ""
-        yield from (f"  {visible(line)}" for line in transcript(one, plan.provided or ()))
+        yield from (f"  {visible(line)}" for line in transcript(disk, plan.provided or ()))
 
 
 def _headline(plan: RescuePlan) -> tuple[str, str, str]:
@@ -151,10 +151,10 @@ def plan_json(plan: RescuePlan) -> dict[str, Plain]:
         "startable": [str(key) for key in plan.startable],
         "proposed_initial_controllers": None if plan.proposed is None else initial_controllers(plan.proposed),
         "static": plan.static,
-        "damaged_voters": [str(one.key) for one in plan.damaged],
+        "damaged_voters": [str(disk.key) for disk in plan.damaged],
         "absent_voters": [str(key) for key in survived.absent] if survived else [],
         "initial_controllers": initial_controllers(survived.voters.voters) if survived else None,
-        "disks": [_disk_json(one, plan) for one in plan.disks],
+        "disks": [_disk_json(disk, plan) for disk in plan.disks],
         "empty": [_empty_json(one) for one in plan.empty],
         "warnings": [*plan.warnings],
         "steps": [*steps(plan)],
@@ -213,9 +213,9 @@ def _steps_of_records(plan: RescuePlan) -> Iterable[str]:
     if plan.startable:
         wait = ", and wait for a leader" if plan.damaged else ""
         yield f"# No rescue is needed: start {_controllers(plan.startable)}{wait}"
-        for one in plan.damaged:
-            yield f"# Do not start controller {one.key.id} with them: its log is damaged {one.damage}"
-            yield from _start_damaged(one)
+        for disk in plan.damaged:
+            yield f"# Do not start controller {disk.key.id} with them: its log is damaged {disk.damage}"
+            yield from _start_damaged(disk)
         return
     unsound = plan.damaged and plan.outcome is OverrideOutcome.NO_CHANGE
     if plan.obstacle is not None and (plan.outcome is None or unsound):
@@ -234,7 +234,7 @@ def _steps_of_records(plan: RescuePlan) -> Iterable[str]:
 def _rescue(plan: RescuePlan, provided: Sequence[Voter]) -> Iterable[str]:
     by_key = {one.key: one for one in plan.disks}
     first = [key for key in start_order(plan.decisions, plan.disks) if by_key[key].is_voter]
-    left = [one for one in plan.decisions if one.action is NodeAction.LEAVE]
+    left = [decision for decision in plan.decisions if decision.action is NodeAction.LEAVE]
     ids = and_join(voter.key.id for voter in provided)
     if all(one.is_voter for one in plan.disks):
         yield "# No broker's log directory is given: with a --log-dir for each, this plan has the commands for them too"
@@ -301,8 +301,8 @@ def _left(disk: AssessedDisk, provided: Sequence[Voter]) -> Iterable[str]:
 
 
 def _brokers(plan: RescuePlan, provided: Sequence[Voter]) -> Iterable[str]:
-    given = [one for one in plan.disks if not one.is_voter]
-    known = f" ({and_join(one.key.id for one in given)} among them)" if given else ""
+    given = [disk for disk in plan.disks if not disk.is_voter]
+    known = f" ({and_join(disk.key.id for disk in given)} among them)" if given else ""
     yield f"# Brokers{known} hold the old voters and connect to them, whatever their configuration says: stop each"
     for one in given:
         if plan.decision(one.key).action is NodeAction.APPLY:
@@ -336,12 +336,12 @@ def _refused(plan: RescuePlan, reason: str) -> Iterable[str]:
         f"# Find {_controllers(survival.absent)}, or their disks: with {more} more the quorum can be started or "
         "rescued. New endpoints cannot replace a lost majority (KIP-1347)"
     )
-    best = next(one for one in plan.disks if one.key == survival.best[0])
+    best = next(disk for disk in plan.disks if disk.key == survival.best[0])
     yield (
         f"# The most complete log that remains is of controller {best.key.id}, up to offset {best.disk.end_offset} of "
         f"epoch {best.epoch}. Records that were committed after it are on the lost disks only: keep copies of all disks"
     )
-    further = [one for one in plan.disks if not one.is_voter and one.position > best.position]
+    further = [disk for disk in plan.disks if not disk.is_voter and disk.position > best.position]
     for one in further:
         yield (
             f"# The log of broker {one.key.id} goes further, to offset {one.disk.end_offset} of epoch {one.epoch}: "
@@ -355,7 +355,7 @@ def _refused(plan: RescuePlan, reason: str) -> Iterable[str]:
 
 def _too_few_sound(plan: RescuePlan) -> Iterable[str]:
     assert plan.survival is not None
-    survival, damaged = plan.survival, [one.key for one in plan.damaged]
+    survival, damaged = plan.survival, [disk.key for disk in plan.damaged]
     more = survival.voters.majority - (len(survival.present) - len(damaged))
     yield (
         f"# Do not start {_controllers(damaged)}: a start cuts off what follows the damage, which may be the only copy "
@@ -381,7 +381,7 @@ def _log_dir(one: AssessedDisk) -> str:
 
 
 def _plan_command(plan: RescuePlan, provided: Sequence[Voter]) -> str:
-    log_dirs = " ".join(f"--log-dir {_log_dir(one)}" for one in plan.disks)
+    log_dirs = " ".join(f"--log-dir {_log_dir(disk)}" for disk in plan.disks)
     wanted = f"--initial-controllers {quote(initial_controllers(provided) or '')}"
     return f"kraftwatch rescue plan {log_dirs} {wanted} --json > {PLAN_FILE}"
 
@@ -412,7 +412,7 @@ def probed_endpoints(
         return ()
     cluster = ClusterConnection(
         name="rescue",
-        bootstrap=tuple((one.endpoint.host, one.endpoint.port) for one in targets),
+        bootstrap=tuple((target.endpoint.host, target.endpoint.port) for target in targets),
         cluster_id=cluster_id,
         request_timeout_ms=_CONNECT_MS,
     )

@@ -109,14 +109,16 @@ class RescuePlan:
             return "node ids or directory ids change"
         if self.outcome is not OverrideOutcome.PASSED:
             return None
-        if any(one.difference is not None and one.difference.lost_listeners for one in self.disks):
+        if any(disk.difference is not None and disk.difference.lost_listeners for disk in self.disks):
             return "the list holds one endpoint for each voter, and other recorded listeners would be lost"
         return self.obstacle
 
     @property
     def obstacle(self) -> str | None:
         """Why no list could be written to any node, as a clause; None if one could."""
-        return min((one.reason for one in self.decisions if one.action is NodeAction.REFUSE), default=None)
+        return min(
+            (decision.reason for decision in self.decisions if decision.action is NodeAction.REFUSE), default=None
+        )
 
     def decision(self, key: ReplicaKey) -> NodeDecision:
         """Returns what a rescue does with one of the nodes."""
@@ -127,7 +129,7 @@ class RescuePlan:
         """The voters that only have to be started: no endpoint changes, and a majority of sound logs is there."""
         survival = self.survival
         unchanged = self.outcome is OverrideOutcome.NO_CHANGE or (self.provided is None and self.proposed is None)
-        same = len({one.voters.voters for one in self.disks}) == 1
+        same = len({disk.voters.voters for disk in self.disks}) == 1
         if survival is None or not unchanged or not same:
             return ()
         sound = tuple(key for key in survival.present if key not in survival.unsound)
@@ -136,7 +138,7 @@ class RescuePlan:
     @property
     def damaged(self) -> tuple[AssessedDisk, ...]:
         """The disks of voters whose log is damaged before its end."""
-        return tuple(one for one in self.disks if one.is_voter and one.damage is not None)
+        return tuple(disk for disk in self.disks if disk.is_voter and disk.damage is not None)
 
 
 def make_plan(found: Sequence[LogDirContents | EmptyLogDir], wanted: str | None) -> RescuePlan:
@@ -172,7 +174,7 @@ def make_plan(found: Sequence[LogDirContents | EmptyLogDir], wanted: str | None)
         assess(read, voters, None if provided is None else compare(voters.voters, provided), static=static)
         for read, voters in zip(disks, voter_sets, strict=True)
     )
-    outcomes = {one.difference.outcome for one in assessed if one.difference}
+    outcomes = {disk.difference.outcome for disk in assessed if disk.difference}
     order = (OverrideOutcome.REJECTED, OverrideOutcome.PASSED, OverrideOutcome.NO_CHANGE)
     survived = disk_survival(assessed)
     best = max(assessed, key=lambda one: one.position)
@@ -271,7 +273,7 @@ def _warnings(disks: Sequence[AssessedDisk], survived: DiskSurvival | None) -> I
     yield from _ends(disks, None if survived is None else survived.voters)
     yield from _views(disks)
     for key in survived.unsound if survived is not None else ():
-        damaged = next(one for one in disks if one.key == key)
+        damaged = next(disk for disk in disks if disk.key == key)
         yield f"the log of {key.id} is damaged {damaged.damage}: what it holds from there on is not counted"
     for one in disks:
         yield from _of_disk(one)
@@ -287,11 +289,11 @@ def _empty(empty: Sequence[EmptyLogDir], cluster_id: str | None, survived: DiskS
 
 
 def _ends(disks: Sequence[AssessedDisk], voters: VoterSet | None) -> Iterable[str]:
-    ends = {one.key: (one.epoch, one.disk.end_offset) for one in disks}
+    ends = {disk.key: (disk.epoch, disk.disk.end_offset) for disk in disks}
     if len(set(ends.values())) > 1:
         text = and_join((f"{key.id} at {end} in epoch {epoch}" for key, (epoch, end) in ends.items()), 20)
         yield f"the logs end at different offsets ({text})"
-    below = max(one.disk.committed_below or 0 for one in disks)
+    below = max(disk.disk.committed_below or 0 for disk in disks)
     if voters is not None:
         # What a majority of the voters holds is committed, or will be by the next leader.
         below = max(below, held_by_majority(disks, voters))
@@ -303,8 +305,8 @@ def _ends(disks: Sequence[AssessedDisk], voters: VoterSet | None) -> Iterable[st
 def _views(disks: Sequence[AssessedDisk]) -> Iterable[str]:
     """Yields a warning when nodes hold different voters: an override was done on some nodes only."""
     views: dict[str, list[NodeId]] = {}
-    for one in disks:
-        views.setdefault(recorded_voters(one.voters), []).append(one.key.id)
+    for disk in disks:
+        views.setdefault(recorded_voters(disk.voters), []).append(disk.key.id)
     if len(views) > 1:
         text = "; ".join(f"{and_join(nodes)}: {voters}" for voters, nodes in views.items())
         same = len({one.voters.keys for one in disks}) == 1
@@ -317,7 +319,7 @@ def _views(disks: Sequence[AssessedDisk]) -> Iterable[str]:
 
 def _of_disk(one: AssessedDisk) -> Iterable[str]:
     node, disk = one.key.id, one.disk
-    sets = [(each.voters, each.in_snapshot) for each in disk.voter_sets]
+    sets = [(file.voters, file.in_snapshot) for file in disk.voter_sets]
     for before, after in overrides_in(sets, disk.log_from):
         where = f"{node}'s snapshot that ends at offset {after.offset + 1}"
         if before.keys != after.keys:
@@ -331,5 +333,5 @@ def _of_disk(one: AssessedDisk) -> Iterable[str]:
     if not disk.whole:
         yield f"{node}: the log begins at offset {disk.first_offset}, and no whole snapshot covers the earlier records"
     for voter, lost in sorted(one.difference.lost_listeners.items()) if one.difference else ():
-        names = and_join(each.listener for each in lost)
+        names = and_join(endpoint.listener for endpoint in lost)
         yield f"{node}: voter {voter} would lose its listeners {names}: the list holds one endpoint for each voter"

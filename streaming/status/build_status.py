@@ -122,33 +122,33 @@ def cluster_status(
         log_fetched_at_ms=quorum.log_fetched_at_ms,
         newest_timestamp_ms=None if newest_ms is None else Millis(newest_ms - quorum.idle_ms),
         leaderless=quorum.derived(leaderless) is not None,
-        registered_at_ms={node: one.at.timestamp_ms for node, one in quorum.controllers.items()},
+        registered_at_ms={node: registration.at.timestamp_ms for node, registration in quorum.controllers.items()},
         replicas=voters.replicas(quorum),
         elections=history.elections,
         voter_changes=history.voter_changes,
         findings=tuple(
             FindingStatus(
-                rule=one.rule,
-                subject=str(one.subject),
-                severity=one.severity,
-                summary=one.summary,
-                hold_s=one.hold(state.thresholds[one.rule]) / 1000,
-                nothing_observed=one.facts.unobserved is not None,
+                rule=finding.rule,
+                subject=str(finding.subject),
+                severity=finding.severity,
+                summary=finding.summary,
+                hold_s=finding.hold(state.thresholds[finding.rule]) / 1000,
+                nothing_observed=finding.facts.unobserved is not None,
             )
-            for one in worst_first(evaluation.findings)
+            for finding in worst_first(evaluation.findings)
         ),
         unknown=tuple(map(UnknownStatus.of, evaluation.unknown)),
         failing=_failing(quorum),
-        recovering=tuple(_recovering_partition(quorum, one) for one in longest[:recovering_limit]),
+        recovering=tuple(_recovering_partition(quorum, recovery) for recovery in longest[:recovering_limit]),
         recoveries=_topic_recoveries(longest),
         starts=history.starts,
         unclean=history.unclean,
         pending=_pending(tracked) if tracked else (),
         not_applicable=tuple(evaluation.not_applicable),
         changed_severities=tuple(
-            ChangedSeverity(rule=rule, severity=one.severity)
-            for rule, one in state.thresholds.items()
-            if one.severity is not None and one.enabled
+            ChangedSeverity(rule=rule, severity=thresholds.severity)
+            for rule, thresholds in state.thresholds.items()
+            if thresholds.severity is not None and thresholds.enabled
         ),
     )
 
@@ -156,26 +156,27 @@ def cluster_status(
 def _failing(quorum: Quorum) -> tuple[FailingObservation, ...]:
     poll = quorum.poll
     return tuple(
-        FailingObservation(source=one.source, endpoint=one.endpoint or None, reason=one.reason)
-        for one in quorum.failures
+        FailingObservation(source=failure.source, endpoint=failure.endpoint or None, reason=failure.reason)
+        for failure in quorum.failures
         # A node that was asked before the leader was found answers that it is not the leader: that is no failure.
-        if poll is None or one.source is not ObservationSource.QUORUM or one.last_at_ms > poll.observed_at_ms
+        if poll is None or failure.source is not ObservationSource.QUORUM or failure.last_at_ms > poll.observed_at_ms
     )
 
 
 def _pending(tracked: TrackedConditions) -> tuple[PendingCondition, ...]:
     pending = sorted(
-        (one for one in tracked.conditions.values() if one.notified_severity is None), key=lambda one: one.due_at_ms
+        (condition for condition in tracked.conditions.values() if condition.notified_severity is None),
+        key=lambda one: one.due_at_ms,
     )
     return tuple(
         PendingCondition(
-            rule=one.rule,
-            subject=one.subject,
-            summary=one.summary,
-            started_at_ms=one.started_at_ms,
-            due_at_ms=one.due_at_ms,
+            rule=condition.rule,
+            subject=condition.subject,
+            summary=condition.summary,
+            started_at_ms=condition.started_at_ms,
+            due_at_ms=condition.due_at_ms,
         )
-        for one in pending[:PENDING_LIMIT]
+        for condition in pending[:PENDING_LIMIT]
     )
 
 
@@ -183,21 +184,21 @@ def _recovering_partition(quorum: Quorum, one: Recovery) -> RecoveringPartition:
     """Returns one recovering partition and which of its replicas' brokers are alive."""
     newest = quorum.newest_timestamp_ms
     return RecoveringPartition(
-        **{each.name: getattr(one, each.name) for each in fields(one)},
+        **{field.name: getattr(one, field.name) for field in fields(one)},
         for_ms=None if newest is None else Millis(max(0, newest - one.since_timestamp_ms)),
         replicas_alive=tuple(node for node in one.replicas if node in quorum.brokers and quorum.brokers[node].alive),
     )
 
 
 def _topic_recoveries(longest: Sequence[Recovery]) -> tuple[TopicRecovery, ...]:
-    counts, oldest = Counter(one.topic_id for one in longest), oldest_by_topic(longest)
+    counts, oldest = Counter(recovery.topic_id for recovery in longest), oldest_by_topic(longest)
     return tuple(
         TopicRecovery(
-            topic=one.topic,
-            topic_id=one.topic_id,
-            since_ms=one.since_timestamp_ms,
-            at_least=one.at_least,
-            partitions=counts[one.topic_id],
+            topic=recovery.topic,
+            topic_id=recovery.topic_id,
+            since_ms=recovery.since_timestamp_ms,
+            at_least=recovery.at_least,
+            partitions=counts[recovery.topic_id],
         )
-        for one in [*oldest.values()][:TOPIC_LIMIT]
+        for recovery in [*oldest.values()][:TOPIC_LIMIT]
     )

@@ -34,7 +34,7 @@ def check_json(state: ClusterState, status: ClusterStatus | None = None) -> dict
         "health": verdict.value,
         "exit_code": verdict.exit_code,
         "holds_applied": False,
-        "findings": [_finding(state, one) for one in worst_first(state.evaluation.findings)],
+        "findings": [_finding(state, finding) for finding in worst_first(state.evaluation.findings)],
         **status_json(
             status, ("observed_at_ms", "recorded_at_ms", "unknown", "not_applicable", "missing", "source", "age_ms")
         ),
@@ -50,14 +50,14 @@ def check_text(state: ClusterState, status: ClusterStatus | None = None) -> Text
     text.append_text(_source_note(state))
     if at_risk is not None:
         text.append(f"  {at_risk}\n", "bold")
-    for one in worst_first(evaluation.findings):
-        hold_s = one.hold(state.thresholds[one.rule]) / 1000
-        hold = status_tables.when_text(status, one.rule, str(one.subject), hold_s)
-        text.append(f"  {one.severity} {one.rule} · {visible(str(one.subject))}{hold}\n", "bold")
-        text.append(f"    {visible(one.summary)}\n")
-        for response in status_tables.response_lines(status, one.rule, str(one.subject)):
+    for finding in worst_first(evaluation.findings):
+        hold_s = finding.hold(state.thresholds[finding.rule]) / 1000
+        hold = status_tables.when_text(status, finding.rule, str(finding.subject), hold_s)
+        text.append(f"  {finding.severity} {finding.rule} · {visible(str(finding.subject))}{hold}\n", "bold")
+        text.append(f"    {visible(finding.summary)}\n")
+        for response in status_tables.response_lines(status, finding.rule, str(finding.subject)):
             text.append_text(response).append("\n")
-        for step in one.remedy:
+        for step in finding.remedy:
             line, style = status_tables.remedy_line(step)
             text.append(f"    {line}\n", style)
     for unknown in status_tables.unknown_lines(map(UnknownStatus.of, evaluation.unknown)):
@@ -105,7 +105,7 @@ def evaluate_restart(state: ClusterState, node: int) -> RestartSafety:
     if answer.safe and state.queried_since_ms is not None and state.missing:
         # What a job recorded before may be from before another controller stopped.
         answer = replace(answer, unknown=(f"{and_join(state.missing, 5)} since this command began",))
-    unobserved = [one.summary for one in state.evaluation.findings if one.rule in OBSERVATION_RULES]
+    unobserved = [finding.summary for finding in state.evaluation.findings if finding.rule in OBSERVATION_RULES]
     return replace(answer, notes=(*answer.notes, *unobserved))
 
 

@@ -79,7 +79,7 @@ class EventHistory:
             self.ended_recoveries.append(
                 EndedRecovery(topic=ended.topic, topic_id=topic_id, since_ms=ended.since_timestamp_ms, ended_ms=now_ms)
             )
-        self._topics = {topic_id: self._topics.get(topic_id, one) for topic_id, one in topics.items()}
+        self._topics = {topic_id: self._topics.get(topic_id, recovery) for topic_id, recovery in topics.items()}
 
 
 def event_key(one: Any) -> tuple[object, Millis]:
@@ -95,8 +95,8 @@ def event_key(one: Any) -> tuple[object, Millis]:
 def oldest_by_topic(recovering: Iterable[Recovery]) -> dict[TopicId, Recovery]:
     """Returns the partition of each topic that is recovering for longest, by topic id, the oldest one first."""
     oldest: dict[TopicId, Recovery] = {}
-    for one in sorted(recovering, key=lambda each: each.since_timestamp_ms):
-        oldest.setdefault(one.topic_id, one)
+    for recovery in sorted(recovering, key=lambda each: each.since_timestamp_ms):
+        oldest.setdefault(recovery.topic_id, recovery)
     return oldest
 
 
@@ -142,9 +142,9 @@ def timeline_entries(
     """Returns the entries in order of time; `quorum` is that after the newest row, `alerts` may be stored ones."""
     log = history.added_to(quorum).history
     entries = [*_of_the_log(log), *_recoveries(history.ended_recoveries, quorum), *_alerts(alerts)]
-    begun = [one for one in entries if from_ms is None or one.at_ms >= from_ms]
+    begun = [entry for entry in entries if from_ms is None or entry.at_ms >= from_ms]
     begun += _gaps(history.gaps, from_ms)
-    return tuple(sorted((one for one in begun if to_ms is None or one.at_ms <= to_ms), key=lambda one: one.at_ms))
+    return tuple(sorted((entry for entry in begun if to_ms is None or entry.at_ms <= to_ms), key=lambda one: one.at_ms))
 
 
 def _entry(kind: EntryKind, at_ms: Millis, text: str, offset: int | None = None) -> TimelineEntry:
@@ -159,13 +159,20 @@ def _of_the_log(kept: RecentHistory) -> Iterator[TimelineEntry]:
         yield _entry(kind, change.timestamp_ms, f"voter set changed: {voter_change_text(change)}", change.offset)
     for start in kept.starts:
         yield _entry(EntryKind.START, start.timestamp_ms, f"controller {start.id} started", start.offset)
-    for one in kept.interruptions:
-        left = " after a controlled shutdown" if one.announced else ""
-        yield _entry(EntryKind.FENCED, one.timestamp_ms, f"broker {one.id} was fenced{left}", one.offset)
-        if one.ended_timestamp_ms is not None:
-            lasted = ms_text(Millis(max(0, one.ended_timestamp_ms - one.timestamp_ms)))
-            text = f"broker {one.id} was unfenced after {lasted}{', restarted' if one.restarted else ''}"
-            yield _entry(EntryKind.UNFENCED, one.ended_timestamp_ms, text, one.ended_offset)
+    for interruption in kept.interruptions:
+        left = " after a controlled shutdown" if interruption.announced else ""
+        yield _entry(
+            EntryKind.FENCED,
+            interruption.timestamp_ms,
+            f"broker {interruption.id} was fenced{left}",
+            interruption.offset,
+        )
+        if interruption.ended_timestamp_ms is not None:
+            lasted = ms_text(Millis(max(0, interruption.ended_timestamp_ms - interruption.timestamp_ms)))
+            text = (
+                f"broker {interruption.id} was unfenced after {lasted}{', restarted' if interruption.restarted else ''}"
+            )
+            yield _entry(EntryKind.UNFENCED, interruption.ended_timestamp_ms, text, interruption.ended_offset)
     for unclean in kept.unclean:
         topic, leaders = topic_text(unclean.topic, unclean.topic_id), and_join(unclean.leaders)
         text = f"{plural(unclean.elections, 'unclean election')} in topic {topic}, leaders {leaders}"
@@ -190,10 +197,10 @@ def _recoveries(ended_recoveries: Iterable[EndedRecovery], quorum: Quorum) -> It
         topic = topic_text(ended.topic, ended.topic_id)
         yield _entry(EntryKind.RECOVERY, ended.since_ms, f"topic {topic} is RECOVERING")
         yield _entry(EntryKind.RECOVERY, ended.ended_ms, f"topic {topic} is no longer RECOVERING")
-    for one in oldest_by_topic(quorum.recovering).values():
-        least = "at least since then: " if one.at_least else ""
-        text = f"{least}topic {topic_text(one.topic, one.topic_id)} is RECOVERING"
-        yield _entry(EntryKind.RECOVERY, one.since_timestamp_ms, text)
+    for recovery in oldest_by_topic(quorum.recovering).values():
+        least = "at least since then: " if recovery.at_least else ""
+        text = f"{least}topic {topic_text(recovery.topic, recovery.topic_id)} is RECOVERING"
+        yield _entry(EntryKind.RECOVERY, recovery.since_timestamp_ms, text)
 
 
 def _alerts(alerts: Sequence[Alert]) -> Iterator[TimelineEntry]:

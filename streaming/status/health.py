@@ -42,10 +42,10 @@ class Health(StrEnum):
 
 def health(status: ClusterStatus) -> Health:
     """Returns the worst severity that was found, or unknown where not everything could be observed."""
-    not_observed = any(one.rule in OBSERVATION_RULES for one in status.findings)
+    not_observed = any(finding.rule in OBSERVATION_RULES for finding in status.findings)
     unobserved = not_observed or status.unknown or status.missing or status.source is StatusSource.NONE
     return health_of(
-        {one.severity for one in status.findings if one.rule not in OBSERVATION_RULES},
+        {finding.severity for finding in status.findings if finding.rule not in OBSERVATION_RULES},
         records_at_risk=records_at_risk(status) is not None,
         known=not unobserved and status.leader_id is not None,
         observed=unobserved_quorum(status.findings) is None,
@@ -75,7 +75,7 @@ def records_at_risk(status: ClusterStatus) -> str | None:
     if recovering := status.recovering_partitions:
         verb = "is" if recovering == 1 else "are"
         return f"Acknowledged records may be lost: {plural(recovering, 'partition')} {verb} RECOVERING"
-    found = sorted({one.rule for one in status.findings} & DATA_LOSS_RULES)
+    found = sorted({finding.rule for finding in status.findings} & DATA_LOSS_RULES)
     return f"Acknowledged records may be lost: see {found[0]}" if found else None
 
 
@@ -84,7 +84,7 @@ def unobserved_quorum(findings: Iterable[FindingStatus]) -> FindingStatus | None
 
     None: something is observed.
     """
-    return next((one for one in findings if one.nothing_observed), None)
+    return next((finding for finding in findings if finding.nothing_observed), None)
 
 
 def worst(each: Iterable[Health]) -> Health:

@@ -85,7 +85,7 @@ class FiringAlert:
     @classmethod
     def of(cls, alert: Alert, silences: Iterable[Silence]) -> "FiringAlert":
         """Returns an alert with the first of the active silences that applies to it."""
-        one = next((each for each in silences if each.matches(alert)), None)
+        one = next((silence for silence in silences if silence.matches(alert)), None)
         return cls(
             rule=alert.rule,
             subject=alert.subject,
@@ -107,11 +107,19 @@ class JobAlerts:
 
     def of_cluster(self, cluster: str, now_ms: Millis) -> tuple[tuple[AcknowledgedAlert, ...], tuple[FiringAlert, ...]]:
         """Returns the acknowledged and the firing alerts of a cluster, by what is in force at a time."""
-        acknowledged = {one.alert_id: one for one in self.acknowledgements if one.active(now_ms)}
-        silences = [one for one in self.silences if one.active(now_ms)]
+        acknowledged = {
+            acknowledgement.alert_id: acknowledgement
+            for acknowledgement in self.acknowledgements
+            if acknowledgement.active(now_ms)
+        }
+        silences = [silence for silence in self.silences if silence.active(now_ms)]
         firing = [alert for alert in self.firing if alert.cluster == cluster]
         known = [(alert, acknowledged.get(alert.alert_id)) for alert in firing]
         return (
-            tuple(AcknowledgedAlert.of(alert, one) for alert, one in known if one is not None),
+            tuple(
+                AcknowledgedAlert.of(alert, acknowledgement)
+                for alert, acknowledgement in known
+                if acknowledgement is not None
+            ),
             tuple(FiringAlert.of(alert, silences) for alert in firing),
         )

@@ -60,12 +60,12 @@ class LogDirContents(LogDirStatus):
     @property
     def intact(self) -> bool:
         """Whether everything that was ever written to the log was read, from the log or from a whole snapshot."""
-        return self.whole and not any(one.file.endswith(".log") for one in self.damaged)
+        return self.whole and not any(file.file.endswith(".log") for file in self.damaged)
 
     @property
     def damage(self) -> log_dir_reader.DamagedFile | None:
         """Where its log is damaged and goes on after that; None if it is not. A torn end is none."""
-        return next((one for one in self.damaged if one.file.endswith(".log") and one.resumes_at is not None), None)
+        return next((file for file in self.damaged if file.file.endswith(".log") and file.resumes_at is not None), None)
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -82,9 +82,9 @@ class LogDirContents(LogDirStatus):
             yield "which node the disk belongs to: there is no meta.properties"
         if isinstance(self.election, str):
             yield f"the last election: {self.election}"
-        for one in self.damaged:
-            effect = "are not read, and Kafka may read them" if one.undamaged else "do not count"
-            yield f"{one.file} from byte {one.position} on: {one.reason} ({one.size} bytes {effect})"
+        for file in self.damaged:
+            effect = "are not read, and Kafka may read them" if file.undamaged else "do not count"
+            yield f"{file.file} from byte {file.position} on: {file.reason} ({file.size} bytes {effect})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,7 +81,7 @@ class StatusStore:
         """Replaces the configured clusters, which are all monitored; the status of one that stays is kept."""
         with self._lock:
             self.names, self._waiting = tuple(names), ()
-            self._received = {name: one for name, one in self._received.items() if name in set(names)}
+            self._received = {name: status for name, status in self._received.items() if name in set(names)}
 
     def put_status(self, status: ClusterStatus, *, at_ms: Millis) -> None:
         """Stores a cluster's newest status."""
@@ -110,14 +110,14 @@ class StatusStore:
         """Returns whether at least one cluster is observed now: a status arrived, and some data source answered."""
         with self._lock:
             return any(
-                now_ms - one.received_at_ms <= OBSERVED_MS and unobserved_quorum(one.status.findings) is None
-                for one in self._received.values()
+                now_ms - status.received_at_ms <= OBSERVED_MS and unobserved_quorum(status.status.findings) is None
+                for status in self._received.values()
             )
 
     def blind(self) -> Sequence[BlindCluster]:
         """Returns the clusters whose newest status observes nothing of the quorum."""
         with self._lock:
-            return [found for one in self._received.values() if (found := _blind(one.status)) is not None]
+            return [found for status in self._received.values() if (found := _blind(status.status)) is not None]
 
     def newest(self, cluster: str) -> ReceivedStatus | None:
         """The newest status of a cluster; None before the first one."""
@@ -127,14 +127,16 @@ class StatusStore:
 
 def _ended(before: ClusterStatus, after: ClusterStatus) -> list[EndedRecovery]:
     """Returns the topics that are no longer recovering; none where no log was read, or not all topics are named."""
-    named = sum(one.partitions for one in after.recoveries)
+    named = sum(recovery.partitions for recovery in after.recoveries)
     if after.recovering_partitions is None or named < after.recovering_partitions:
         return []
-    recovering = {each.topic_id for each in after.recoveries}
+    recovering = {recovery.topic_id for recovery in after.recoveries}
     return [
-        EndedRecovery(topic=each.topic, topic_id=each.topic_id, since_ms=each.since_ms, ended_ms=after.now_ms)
-        for each in before.recoveries
-        if each.topic_id not in recovering
+        EndedRecovery(
+            topic=recovery.topic, topic_id=recovery.topic_id, since_ms=recovery.since_ms, ended_ms=after.now_ms
+        )
+        for recovery in before.recoveries
+        if recovery.topic_id not in recovering
     ]
 
 
@@ -143,11 +145,11 @@ def _blind(status: ClusterStatus) -> BlindCluster | None:
     if finding is None:
         return None
     about = (finding.rule, finding.subject)
-    began = (one.started_at_ms for one in status.pending if (one.rule, one.subject) == about)
+    began = (condition.started_at_ms for condition in status.pending if (condition.rule, condition.subject) == about)
     return BlindCluster(
         name=status.cluster,
         since_ms=next(began, status.now_ms),
-        reasons=frozenset(one.reason for one in status.failing),
+        reasons=frozenset(observation.reason for observation in status.failing),
         alert=None,
         critical=finding.severity is Severity.CRITICAL,
     )

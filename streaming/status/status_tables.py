@@ -111,8 +111,8 @@ def partitions_table(status: ClusterStatus) -> RenderableType:
         none = "the metadata log was not read to its end" if unread else "no partition is recovering"
         return Group(_headline(status), Text(), Text(f"  {none}"), Text())
     table = _table([*_PARTITION_COLUMNS], right=("Partition", "For", "Leader"))
-    for one in status.recovering:
-        _row(table, *(cell(one) for cell in _PARTITION_COLUMNS.values()))
+    for partition in status.recovering:
+        _row(table, *(cell(partition) for cell in _PARTITION_COLUMNS.values()))
     return Group(_headline(status), Text(), table, Text())
 
 
@@ -120,11 +120,11 @@ def unknown_lines(unknown: Iterable[UnknownStatus], most: int = 20) -> Iterable[
     """Yields one line for each reason that rules are unknown; a line names at most so many rules."""
     by_why: dict[str, list[str]] = {}
     listed_already: set[str] = set()
-    for one in unknown:
-        name = f"{one.rule} ({one.subject})" if one.subject else one.rule
+    for status in unknown:
+        name = f"{status.rule} ({status.subject})" if status.subject else status.rule
         if name not in listed_already:
             listed_already.add(name)
-            by_why.setdefault(one.why, []).append(name)
+            by_why.setdefault(status.why, []).append(name)
     # What another finding explains is no gap in what is observed.
     for why, names in sorted(by_why.items(), key=lambda each: each[0].startswith(INHIBITED)):
         if why.startswith(INHIBITED):
@@ -230,7 +230,7 @@ def _other_replicas(status: ClusterStatus) -> Iterable[Text]:
     pending = status.pending_voters
     silent = {(row.node_id, row.directory_id) for row in status.replicas if row.following is Following.NOT_FETCHING}
     possible = (f"{key}{' (not fetching)' * ((key.id, key.directory_id) in silent)}" for key in status.could_be_voters)
-    others = (one.id for one in status.registrations_without_voter)
+    others = (voter.id for voter in status.registrations_without_voter)
     lists: tuple[tuple[str, Iterable[object], str], ...] = (
         ("observers", status.current_observers, ""),
         ("could be voters", possible, "yellow"),
@@ -248,14 +248,14 @@ def _other_replicas(status: ClusterStatus) -> Iterable[Text]:
 
 
 def _findings(status: ClusterStatus) -> Iterable[RenderableType]:
-    for one in status.findings:
-        style, when = _STYLES[one.severity], when_text(status, one.rule, one.subject, one.hold_s)
+    for finding in status.findings:
+        style, when = _STYLES[finding.severity], when_text(status, finding.rule, finding.subject, finding.hold_s)
         yield Text.assemble(
-            (f"  {one.severity} {one.rule}", style),
-            f" · {visible(one.subject)}{when}",
+            (f"  {finding.severity} {finding.rule}", style),
+            f" · {visible(finding.subject)}{when}",
         )
-        yield Padding(Text(visible(one.summary)), (0, 0, 0, 4), expand=False)
-        yield from response_lines(status, one.rule, one.subject)
+        yield Padding(Text(visible(finding.summary)), (0, 0, 0, 4), expand=False)
+        yield from response_lines(status, finding.rule, finding.subject)
     found = {(one.rule, one.subject) for one in status.findings}
     for alert in status.firing:
         # The query does not find it, or it is about the job's observations.
@@ -346,7 +346,7 @@ def _election(status: ClusterStatus) -> str | Text:
         return "unknown"
     if status.electable:
         return "a leader could be elected"
-    refusing = [one.id for one in status.endpoints if one.probe_result == "refuses connections"]
+    refusing = [endpoint.id for endpoint in status.endpoints if endpoint.probe_result == "refuses connections"]
     if status.leader_id is not None or not refusing:
         return Text("no leader could be elected", "bold red")
     running, needed = len(status.endpoints) - len(refusing), needed_text(status.votes_needed or 0, "vote")
@@ -371,9 +371,9 @@ def log_dir_lines(status: LogDirStatus) -> Iterable[tuple[str, str | Text]]:
     yield "Committed", Text(f"{committed} unknown from one disk", "magenta")
     sets = status.voter_sets
     yield "Voter sets", f"{len(sets)} on this disk, the latest at offset {sets[-1].voters.offset}" if sets else "none"
-    for one in sets[-_VOTER_SETS_SHOWN:]:
-        where = f"{one.file}, up to offset" if one.in_snapshot else "offset"
-        recorded = one.voters
+    for file in sets[-_VOTER_SETS_SHOWN:]:
+        where = f"{file.file}, up to offset" if file.in_snapshot else "offset"
+        recorded = file.voters
         voters = and_join((_voter(voter) for voter in sorted(recorded.voters, key=lambda voter: voter.key.id)), 9)
         yield "", visible(f"{where} {recorded.offset}, epoch {or_unknown(recorded.leader_epoch)}: {voters}")
 

@@ -284,7 +284,7 @@ def replicas(quorum: Quorum) -> tuple[ReplicaStatus, ...]:
     leaders = [row for row in poll.voters if row.key.id == poll.leader_id]
     followers = [row for row in poll.voters if row.key.id != poll.leader_id]
     by_role = {ReplicaRole.LEADER: leaders, ReplicaRole.FOLLOWER: followers, ReplicaRole.OBSERVER: poll.observers}
-    endpoints = {one.key: str(one.endpoint) for one in dialled_nodes(quorum) if one.endpoint is not None}
+    endpoints = {voter.key: str(voter.endpoint) for voter in dialled_nodes(quorum) if voter.endpoint is not None}
     return tuple(
         _replica(quorum, poll, row, role, endpoints.get(row.key)) for role, rows in by_role.items() for row in rows
     )
@@ -314,4 +314,4 @@ def _voter_endpoints(key: ReplicaKey, endpoints: Iterable[Endpoint]) -> VoterEnd
 
 def _listeners(endpoints: Iterable[Endpoint]) -> tuple[str, ...]:
     """As Kafka writes them (RaftVoterEndpoint): LISTENER://HOST:PORT, an IPv6 address in brackets."""
-    return tuple(f"{one.listener}://{one}" for one in endpoints)
+    return tuple(f"{endpoint.listener}://{endpoint}" for endpoint in endpoints)

@@ -104,7 +104,7 @@ def controllers_of_disks(disks: Sequence[LogDirContents]) -> Controllers:
         position = (disk.epoch or Epoch(0), disk.end_offset)
         if position > best:
             best, newest = position, quorum.committed
-            registered = {node: one.endpoints for node, one in quorum.controllers.items()}
+            registered = {node: registration.endpoints for node, registration in quorum.controllers.items()}
         read = disk.election
         last = None if isinstance(read, str) else LastElection(epoch=read.leader_epoch, leader=read.leader_id)
         found[key.id] = RestartedController(
@@ -147,13 +147,13 @@ def controllers_of_quorum(quorum: Quorum) -> Controllers:
 
 def what_if(controllers: Controllers, change: Change) -> WhatIf:
     """Evaluates the change; UsageError if it names a node that is no voter."""
-    known = {one.key.id for one in controllers.members}
+    known = {member.key.id for member in controllers.members}
     if controllers.members:
         for node in sorted({*change.moved, *change.lost, *(change.restarted or ())} - known):
             raise UsageError(
                 f"controller {node} is no voter of {controllers.cluster}: its voters are {and_join(sorted(known))}"
             )
-    after = [_changed(one, change) for one in controllers.members]
+    after = [_changed(member, change) for member in controllers.members]
     forecast = forecast_election(after)
     stays = _staying_leader(controllers, change, after)
     unknown = controllers.unobserved
@@ -173,7 +173,7 @@ def _unknown(forecast: ElectionForecast, controllers: Sequence[RestartedControll
     if not forecast.uncertain:
         return None
     candidate = forecast.uncertain[0]
-    found = next(one for one in controllers if one.key == candidate.may_reach[0])
+    found = next(controller for controller in controllers if controller.key == candidate.may_reach[0])
     assert found.last_election is not None
     return (
         f"controller {found.key.id} led epoch {found.last_election.epoch} when it stopped, and controller "
@@ -218,11 +218,13 @@ def _staying_leader(controllers: Controllers, change: Change, after: Sequence[Re
         return None
     # Open connections outlast a certificate: a voter that is restarted cannot connect to such a leader again, nor to
     # one that serves no new connection.
-    can_lead = {one.key.id for one in after if one.can_lead} - controllers.doubtful.keys()
-    if any(one.can_lead and one.announced_in_vain for one in after if one.key.id == leader):
+    can_lead = {controller.key.id for controller in after if controller.can_lead} - controllers.doubtful.keys()
+    if any(controller.can_lead and controller.announced_in_vain for controller in after if controller.key.id == leader):
         # Whether the others were connected to it before its endpoint ceased to reach it is not known.
         return None
-    following = [one.key.id for one in after if one.alive and one.key.id not in controllers.elsewhere]
+    following = [
+        controller.key.id for controller in after if controller.alive and controller.key.id not in controllers.elsewhere
+    ]
     alive = [node for node in following if leader in can_lead or node not in change.restarted]
     return leader if leader in alive and len(alive) >= controllers.voters.majority else None
 
@@ -250,7 +252,7 @@ def _with_missing(
 
 
 def _assumed(members: Iterable[RestartedController]) -> Iterator[str]:
-    unknown = [one.key.id for one in members if one.position is None]
+    unknown = [member.key.id for member in members if member.position is None]
     if unknown:
         yield f"where the logs of {and_join(unknown)} end is unknown: assumed not to be ahead"
 
@@ -269,8 +271,8 @@ def what_if_text(result: WhatIf) -> Text:
         case False:
             out.append(" NOT ELECTABLE ", "bold white on red")
     out.append(f" {cluster}: {_conclusion(result)}\n", "bold")
-    for one in result.forecast.candidates:
-        out.append(f"  {visible(_candidate(one))}\n", "" if one.wins else "dim")
+    for candidate in result.forecast.candidates:
+        out.append(f"  {visible(_candidate(candidate))}\n", "" if candidate.wins else "dim")
     for sentence in result.controllers.assumed:
         out.append(f"  assumption: {visible(sentence)}\n", "yellow")
     out.rstrip()
@@ -287,16 +289,16 @@ def what_if_json(result: WhatIf) -> dict[str, Plain]:
         "leader_stays": result.leader_stays,
         "candidates": [
             {
-                "node_id": one.key.id,
-                "directory_id": one.key.directory_id,
-                "votes": len(one.reached),
-                "needed": one.needed,
-                "wins": one.wins,
-                "reached": [key.id for key in one.reached],
-                "may_reach": [key.id for key in one.may_reach],
-                "barred": {str(key.id): reason for key, reason in one.barred.items()},
+                "node_id": candidate.key.id,
+                "directory_id": candidate.key.directory_id,
+                "votes": len(candidate.reached),
+                "needed": candidate.needed,
+                "wins": candidate.wins,
+                "reached": [key.id for key in candidate.reached],
+                "may_reach": [key.id for key in candidate.may_reach],
+                "barred": {str(key.id): reason for key, reason in candidate.barred.items()},
             }
-            for one in result.forecast.candidates
+            for candidate in result.forecast.candidates
         ],
         "assumed": [*result.controllers.assumed],
     }
@@ -307,7 +309,7 @@ def _conclusion(result: WhatIf) -> str:
         return f"controller {result.leader_stays} stays the leader"
     if result.unknown is not None:
         return result.unknown
-    winners = [one.key.id for one in result.forecast.candidates if one.wins]
+    winners = [candidate.key.id for candidate in result.forecast.candidates if candidate.wins]
     if winners:
         return f"{and_join(winners)} can be elected"
     return f"no controller gets {plural(result.majority or 0, 'vote')}: there would be no leader"

@@ -111,9 +111,13 @@ class Api:
     def acknowledgements(self) -> ResponseReturnValue:
         """Returns those of firing alerts."""
         now_ms = self.view.now_ms()
-        active = {one.alert_id: one for one in self.view.acknowledgements() if one.active(now_ms)}
-        firing = [each for each in self.view.firing() if each.alert_id in active]
-        return [_acknowledgement_json(each, active[each.alert_id]) for each in firing]
+        active = {
+            acknowledgement.alert_id: acknowledgement
+            for acknowledgement in self.view.acknowledgements()
+            if acknowledgement.active(now_ms)
+        }
+        firing = [alert for alert in self.view.firing() if alert.alert_id in active]
+        return [_acknowledgement_json(alert, active[alert.alert_id]) for alert in firing]
 
     def acknowledge(self) -> ResponseReturnValue:
         """Acknowledges a firing alert."""
@@ -133,7 +137,14 @@ class Api:
         if alert is None:
             return _no_alert(fingerprint)
         stored = self._stored.acknowledgements
-        found = next((one for one in stored.read() if one.alert_id == alert.alert_id and one.active(now_ms)), None)
+        found = next(
+            (
+                acknowledgement
+                for acknowledgement in stored.read()
+                if acknowledgement.alert_id == alert.alert_id and acknowledgement.active(now_ms)
+            ),
+            None,
+        )
         if found is None:
             return {"status": f"the alert {fingerprint} is not acknowledged"}, 404
         stored.end([alert.alert_id], now_ms=now_ms)
@@ -142,7 +153,9 @@ class Api:
     def silences(self) -> ResponseReturnValue:
         """Returns active and future silences, those of maintenance windows included."""
         now_ms = self.view.now_ms()
-        return [silence_to_json(one, now_ms) for one in self.view.silences(now_ms) if one.ends_at_ms > now_ms]
+        return [
+            silence_to_json(silence, now_ms) for silence in self.view.silences(now_ms) if silence.ends_at_ms > now_ms
+        ]
 
     def silence(self) -> ResponseReturnValue:
         """Silences alerts."""
@@ -177,14 +190,14 @@ class Api:
             raise
         except UsageError as problem:
             return {"status": str(problem)}, 404
-        return [silence_to_json(one, now_ms) for one in ended]
+        return [silence_to_json(silence, now_ms) for silence in ended]
 
     def document(self) -> ResponseReturnValue:
         """Returns the OpenAPI document."""
         return openapi()
 
     def _firing(self, fingerprint: str) -> Alert | None:
-        return next((each for each in self.view.firing() if each.fingerprint == fingerprint), None)
+        return next((alert for alert in self.view.firing() if alert.fingerprint == fingerprint), None)
 
     @property
     def _stored(self) -> Changes:

@@ -138,8 +138,8 @@ def application(
     app = Flask("kraftwatch", static_folder=None)
     app.json.sort_keys = False  # type: ignore[attr-defined]  # Flask's default provider has it
     app.config["MAX_CONTENT_LENGTH"] = _BODY_BYTES
-    for each in blueprints:
-        app.register_blueprint(each)
+    for blueprint in blueprints:
+        app.register_blueprint(blueprint)
 
     @app.before_request
     def refuse_unknown_host() -> ResponseReturnValue | None:

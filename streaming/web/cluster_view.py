@@ -104,7 +104,7 @@ class ClusterView:
     @property
     def _observed(self) -> bool:
         """Whether anything is observed now: an open warning says what was true before."""
-        blind = any(each.facts.unobserved is not None for each in self.firing)
+        blind = any(alert.facts.unobserved is not None for alert in self.firing)
         return not blind and not self.stale
 
     @property
@@ -122,7 +122,7 @@ class ClusterView:
             return NO_LEADER_KNOWN if self.status and self.status.leader_id is None else None
         # What a finding explains says less than what is not observed, and a missing leader explains most of the rest.
         first = min(unknown, key=lambda one: (one.why.startswith(INHIBITED), one.rule != NO_LEADER))
-        rules = sorted({one.rule for one in unknown})
+        rules = sorted({status.rule for status in unknown})
         result = f"rule {rules[0]} has no result" if len(rules) == 1 else f"{len(rules)} rules have no result"
         named = not first.subject or first.subject in first.why
         return _sentence(first.why if named else f"{first.subject}: {first.why}", result)
@@ -139,7 +139,7 @@ class ClusterView:
             return self.summary_of(not_observed)
         if self.status.source is StatusSource.LIVE:
             return None
-        why = next((one.why for one in self.status.unknown if one.rule == NO_LEADER), "no leader answers")
+        why = next((status.why for status in self.status.unknown if status.rule == NO_LEADER), "no leader answers")
         return _sentence(why, "this page shows the last known state")
 
     @property
@@ -162,14 +162,14 @@ class ClusterView:
         """
         if self.status is None or self.stale:
             return None
-        due = {(one.rule, one.subject): one.due_at_ms for one in self.pending}
+        due = {(condition.rule, condition.subject): condition.due_at_ms for condition in self.pending}
         firing = {(alert.rule, alert.subject) for alert in self.firing}
         # The findings are ordered by severity; what is not observed says less than any fault that is.
         faults = sorted(self.status.findings, key=lambda one: one.rule in OBSERVATION_RULES)
-        for one in faults:
-            key = (one.rule, one.subject)
-            if one.severity is not Severity.INFO and key not in firing:
-                return _sentence(one.summary, self._firing_time(due.get(key)))
+        for fault in faults:
+            key = (fault.rule, fault.subject)
+            if fault.severity is not Severity.INFO and key not in firing:
+                return _sentence(fault.summary, self._firing_time(due.get(key)))
         return None
 
     def _firing_time(self, due_at_ms: Millis | None) -> str:
@@ -203,14 +203,16 @@ class ClusterView:
 
     @cached_property
     def _findings(self) -> Mapping[tuple[str, str], str]:
-        return {(one.rule, one.subject): one.summary for one in (self.status.findings if self.status else ())}
+        return {
+            (status.rule, status.subject): status.summary for status in (self.status.findings if self.status else ())
+        }
 
     @property
     def unknown_by_reason(self) -> Mapping[str, Sequence[UnknownStatus]]:
         """The rules whose result is unknown, by reason."""
         by_why: dict[str, list[UnknownStatus]] = {}
-        for one in self.status.unknown if self.status else ():
-            by_why.setdefault(one.why, []).append(one)
+        for status in self.status.unknown if self.status else ():
+            by_why.setdefault(status.why, []).append(status)
         return by_why
 
     @property
@@ -220,11 +222,15 @@ class ClusterView:
 
     def silence_of(self, alert: Alert) -> Silence | None:
         """Returns an active silence that covers this alert."""
-        return next((one for one in self.silences if one.active(self.now_ms) and one.matches(alert)), None)
+        return next(
+            (silence for silence in self.silences if silence.active(self.now_ms) and silence.matches(alert)), None
+        )
 
     def acknowledgement_of(self, alert: Alert) -> Acknowledgement | None:
         """Returns the acknowledgement of this alert."""
-        return next((one for one in self.acknowledgements if one.matches(alert)), None)
+        return next(
+            (acknowledgement for acknowledgement in self.acknowledgements if acknowledgement.matches(alert)), None
+        )
 
     def row_json(self) -> ClusterRow:
         """Returns an item of `/api/clusters`."""
@@ -262,14 +268,14 @@ class ClusterView:
             "history": [alert_object(alert) for alert in self.history[-TRANSITIONS_LIMIT:]],
             "recovered": [
                 {
-                    "topic": one.topic,
-                    "topic_id": one.topic_id,
-                    "since": iso(one.since_ms),
-                    "ended": iso(one.ended_ms),
+                    "topic": recovery.topic,
+                    "topic_id": recovery.topic_id,
+                    "since": iso(recovery.since_ms),
+                    "ended": iso(recovery.ended_ms),
                 }
-                for one in self.ended_recoveries
+                for recovery in self.ended_recoveries
             ],
-            "silences": [silence_to_json(one, self.now_ms) for one in self.silences],
+            "silences": [silence_to_json(silence, self.now_ms) for silence in self.silences],
         }
 
 

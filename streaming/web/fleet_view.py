@@ -72,7 +72,9 @@ class FleetView:
         if self.past is None:
             raise UsageError("this job shows no past states")
         past = self.past.at(name, at_ms)
-        silences = [one for one in self.silences(at_ms) if one.active(at_ms) and fnmatchcase(name, one.cluster)]
+        silences = [
+            silence for silence in self.silences(at_ms) if silence.active(at_ms) and fnmatchcase(name, silence.cluster)
+        ]
         history = [alert for alert in now.history if alert.observed_at_ms <= at_ms]
         then = replace(now, now_ms=at_ms, received=past.shown, history=history, silences=silences, acknowledgements=())
         return then, _with_known_events(now, past), at_ms
@@ -82,15 +84,17 @@ class FleetView:
         histories: dict[str, list[Alert]] = {}
         for alert in delivery.history if delivery else ():
             histories.setdefault(alert.cluster, []).append(alert)
-        silences = [one for one in self.silences(now_ms) if one.ends_at_ms > now_ms]
-        acknowledgements = [one for one in self.acknowledgements() if one.active(now_ms)]
+        silences = [silence for silence in self.silences(now_ms) if silence.ends_at_ms > now_ms]
+        acknowledgements = [
+            acknowledgement for acknowledgement in self.acknowledgements() if acknowledgement.active(now_ms)
+        ]
         return {
             name: ClusterView(
                 name=name,
                 now_ms=now_ms,
                 received=self.store.newest(name),
                 history=histories.get(name, ()),
-                silences=[one for one in silences if fnmatchcase(name, one.cluster)],
+                silences=[silence for silence in silences if fnmatchcase(name, silence.cluster)],
                 acknowledgements=acknowledgements,
                 starting=self.starting(),
             )
@@ -136,11 +140,11 @@ def fleet_json(view: FleetView) -> FleetObject:
         "sinks": [
             {
                 "name": name,
-                "pending": one.pending,
-                "silenced": one.silenced,
-                "failing": one.failing,
-                "set_aside": one.set_aside,
+                "pending": result.pending,
+                "silenced": result.silenced,
+                "failing": result.failing,
+                "set_aside": result.set_aside,
             }
-            for name, one in (delivery.sinks.items() if delivery else ())
+            for name, result in (delivery.sinks.items() if delivery else ())
         ],
     }

@@ -90,7 +90,7 @@ def _fleet(view: FleetView, every: Sequence[ClusterView]) -> str:
 def _matches(one: ClusterView, q: str, health: str) -> bool:
     if health not in ("", one.health.value):
         return False
-    return not q or q in one.name.lower() or any(q in f"{each.rule} {each.subject}".lower() for each in one.firing)
+    return not q or q in one.name.lower() or any(q in f"{alert.rule} {alert.subject}".lower() for alert in one.firing)
 
 
 def _cluster(view: FleetView, name: str) -> ResponseReturnValue:
@@ -132,7 +132,7 @@ def _span() -> str:
 
 
 def _title(every: Sequence[ClusterView]) -> str:
-    counts = Counter(one.health for one in every)
+    counts = Counter(view.health for view in every)
     parts = [f"{counts[health]} {health.value}" for health in [*Health][::-1] if counts[health]]
     return f"{', '.join(parts) or 'no clusters'} · kraftwatch"
 

@@ -103,7 +103,7 @@ class Server:
     async def _serve(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         threads = [ThreadPoolExecutor(count, thread_name_prefix="web") for count in (_THREADS, 1)]
-        pages, health = (_Container(lambda *call: self._app(*call), each) for each in threads)
+        pages, health = (_Container(lambda *call: self._app(*call), thread) for thread in threads)
 
         def answer(request: HTTPServerRequest) -> None:
             (health if request.path in HEALTH_PATHS else pages)(request)
@@ -121,8 +121,8 @@ class Server:
         self._started.set()
         await self._stopping.wait()
         server.stop()
-        for each in threads:
-            each.shutdown(wait=False, cancel_futures=True)
+        for executor in threads:
+            executor.shutdown(wait=False, cancel_futures=True)
         await server.close_all_connections()
 
 

@@ -150,7 +150,7 @@ def render_cluster(
         changeable: whether alerts can be acknowledged and silenced.
     """
     status = one.status
-    found = [each for each in (status.recovering if status else ()) if topic.lower() in _partition(each)]
+    found = [partition for partition in (status.recovering if status else ()) if topic.lower() in _partition(partition)]
     total = (status.recovering_partitions if status else None) or 0
     line = timeline(on_timeline or one, *timeline_ms)
     return render(

@@ -117,7 +117,7 @@ class Timeline:
     def events(self) -> tuple[tuple[Millis, str], ...]:
         """Everything in the image as text, newest first."""
         events = [(mark.at_ms, mark.text) for lane in self.lanes for mark in lane.marks]
-        events += [(one.from_ms, one.text) for lane in self.lanes for one in lane.spans]
+        events += [(span.from_ms, span.text) for lane in self.lanes for span in lane.spans]
         return tuple(sorted(events, key=lambda event: -event[0]))
 
     def visible_part(self, lane: TimelineLane) -> TimelineLane:
@@ -127,7 +127,7 @@ class Timeline:
         ends = [*(self.x(mark.at_ms) for mark in marks[1:]), 100.0]
         # The mark's title holds the text too.
         labelled = (_labelled(mark, end - self.x(mark.at_ms)) for mark, end in zip(marks, ends, strict=False))
-        spans = (one for one in lane.spans if one.to_ms >= self.from_ms and one.from_ms <= self.to_ms)
+        spans = (span for span in lane.spans if span.to_ms >= self.from_ms and span.from_ms <= self.to_ms)
         return replace(lane, marks=tuple(labelled), spans=tuple(spans))
 
 
@@ -172,9 +172,9 @@ def _log_lanes(view: ClusterView, ahead_ms: Millis) -> Iterable[TimelineLane]:
 
 
 def _log_marks(status: ClusterStatus) -> Iterable[TimelineMark]:
-    for one in status.elections:
-        label = str(one.leader_id)
-        yield TimelineMark(at_ms=one.timestamp_ms, shape=Shape.ELECTION, text=election_text(one), label=label)
+    for election in status.elections:
+        label = str(election.leader_id)
+        yield TimelineMark(at_ms=election.timestamp_ms, shape=Shape.ELECTION, text=election_text(election), label=label)
     for change in status.voter_changes:
         how = "changed by force" if change.forced else "changed"
         signs = (*(f"+{key.id}" for key in change.added), *(f"\u2212{key.id}" for key in change.removed))
@@ -207,10 +207,12 @@ def _recoveries(view: ClusterView, ahead_ms: int) -> Iterable[TimelineSpan]:
     def still_open(since_ms: Millis, text: str) -> TimelineSpan:
         return TimelineSpan(from_ms=since_ms, to_ms=max(now_ms, since_ms), kind="recovering", open=True, text=text)
 
-    for one in status.recoveries[:TOPICS_SHOWN]:
-        since_ms = Millis(one.since_ms - ahead_ms)
-        partitions = f"{plural(one.partitions, 'partition')} of topic {topic_text(one.topic, one.topic_id)}"
-        least = "at least " if one.at_least else ""
+    for recovery in status.recoveries[:TOPICS_SHOWN]:
+        since_ms = Millis(recovery.since_ms - ahead_ms)
+        partitions = (
+            f"{plural(recovery.partitions, 'partition')} of topic {topic_text(recovery.topic, recovery.topic_id)}"
+        )
+        least = "at least " if recovery.at_least else ""
         yield still_open(since_ms, f"{partitions} RECOVERING for {least}{duration(max(0, now_ms - since_ms))}")
     if more := status.recoveries[TOPICS_SHOWN:]:
         since_ms = Millis(min(one.since_ms for one in more) - ahead_ms)
@@ -272,14 +274,14 @@ def _alert_spans(episode: Sequence[Alert], now_ms: Millis) -> Iterable[TimelineS
 
 
 def _silences(view: ClusterView) -> Iterable[TimelineSpan]:
-    for one in view.silences:
-        if one.starts_at_ms <= view.now_ms:
+    for silence in view.silences:
+        if silence.starts_at_ms <= view.now_ms:
             yield TimelineSpan(
-                from_ms=one.starts_at_ms,
-                to_ms=min(one.ends_at_ms, view.now_ms),
+                from_ms=silence.starts_at_ms,
+                to_ms=min(silence.ends_at_ms, view.now_ms),
                 kind="silence",
-                open=one.ends_at_ms > view.now_ms,
-                text=f"silenced by {one.author}: {one.comment}",
+                open=silence.ends_at_ms > view.now_ms,
+                text=f"silenced by {silence.author}: {silence.comment}",
             )
 
 
@@ -312,8 +314,8 @@ def time_control(held: tuple[Millis, Millis] | None, line: Timeline, at_ms: Mill
     shown = end if at_ms is None else at_ms
     return replace(
         control,
-        earlier_ms=max((one for one in states if one < shown), default=None),
-        later_ms=None if at_ms is None else min((one for one in states if one > shown), default=None),
+        earlier_ms=max((state for state in states if state < shown), default=None),
+        later_ms=None if at_ms is None else min((state for state in states if state > shown), default=None),
     )
 
 

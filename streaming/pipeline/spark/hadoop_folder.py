@@ -55,7 +55,7 @@ class HadoopFolder(Folder):
         """As `Folder.names`."""
 
         def listed(files: Any, path: Any) -> Sequence[str]:
-            return [one.getPath().getName() for one in files.listStatus(path)]
+            return [listStatu.getPath().getName() for listStatu in files.listStatus(path)]
 
         try:
             return self._with_path(folder, listed)

@@ -187,7 +187,7 @@ def _remedy(quorum: Quorum, view: LeaderView, leader: NodeId) -> tuple[str, ...]
     return (
         f"# Check in the log of {_subject(view)} why it does not hear from controller {leader}: network, name "
         "resolution, endpoints",
-        "# Restart it when it can reach the other controllers; do not restart the others",
+        "# Restart it when it can reach the other controllers; do not restart another voter",
         "# Check which replicas fetch from the leader",
         describe_status(quorum, excluding=view.node),
     )

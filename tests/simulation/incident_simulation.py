@@ -146,15 +146,16 @@ class IncidentSimulation(Simulation):
         for node in self.nodes:
             node.skew_ms += ms
 
-    def fires(self, rule: str, subject: str, *, after_s: float = 0.0) -> int:
+    def fires(self, rule: str, subject: str, *, after_s: float = 0.0, hold_s: float | None = None) -> int:
         """Expects an alert; returns how long its condition must last from now on, in milliseconds.
 
         Args:
             rule: the rule's id.
             subject: of the alert.
             after_s: how long the fault lasts before it is a condition.
+            hold_s: the finding's own hold, where it is not that of its rule.
         """
-        hold_ms = THRESHOLDS[rule].ms(HOLD)
+        hold_ms = THRESHOLDS[rule].ms(HOLD) if hold_s is None else int(hold_s * 1_000)
         within_ms = hold_ms + int(after_s * 1_000) + NOTICED_MS
         self.expected.append(ExpectedAlert(rule, subject, self.began_ms + hold_ms - EARLY_MS, self.now_ms + within_ms))
         return within_ms

@@ -17,7 +17,8 @@ What it means
     - `every-rule-can-be-evaluated`: rules failed and are unknown; the other rules are evaluated.
     - `every-status-can-be-rendered`: alerts are sent; the page and /metrics show an older status.
     - `every-state-can-be-read`: the cluster's stored state was damaged, and the cluster started with a new one. Alerts
-      that can still be read keep firing; voters and registrations are unknown until the log reports them again.
+      that can still be read keep firing; what the log had shown is unknown until it is read again from its beginning
+      or a snapshot.
 
     With `source: kafka`, an alert with the subject `rows of NAME: WHAT` of the cluster `kraftwatch` is about the topic
     of a relay: rows of that cluster were refused and changed no state. A relay's clock or addresses are wrong, or
@@ -31,8 +32,9 @@ What to do
        upgrade of kraftwatch, `kraftwatch data quarantine replay` shows which rows decode.
     3. For a row, a rule or a status on which kraftwatch failed, report the place that the example names as a bug; the
        row is in the quarantine.
-    4. For a state that cannot be read, stop the job and start it with a new --checkpoint: it reads the log again from
-       the newest snapshot. Check the disk of the monitor's host.
+    4. For a state that cannot be read, stop the job and start it with a new --checkpoint, with a copy of kraftwatch.db
+       from the old one: it reads the log again from the newest snapshot, and goes on with the alerts and silences.
+       Check the disk of the monitor's host.
     5. For the subject `rows of NAME: WHAT`, correct the relay as the remedy says. If no relay of yours writes these
        rows, change the credential that does, and give each relay a topic of its own (`relay.topics`).
     6. For `no-offset-is-passed-over` with `source: kafka`, send SIGHUP to the relay that writes the cluster: it reads

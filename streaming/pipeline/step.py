@@ -26,7 +26,7 @@ from connectors.store.alert_codec import FIRING
 from rules.alert import Alert
 from rules.finding import Plain, Thresholds
 from rules.firing import Firing
-from rules.model.identifiers import Millis
+from rules.model.identifiers import Millis, Offset
 from streaming.pipeline.evaluation_budget import MOST_WAITING_BYTES, EvaluationBudget
 from streaming.pipeline.output_rows import (
     WAITING_ROWS,
@@ -238,8 +238,8 @@ def _restored(
 ) -> tuple[ClusterMonitor, OutputRow | None]:
     """Returns the monitor of a stored state.
 
-    For a damaged state: a new monitor that reports it and continues from the first row, with the alerts of `initial` if
-    its own cannot be read, and the state for quarantine.
+    For a damaged state: a new monitor that reports it, with the alerts of `initial` if its own cannot be read, and the
+    state for quarantine. It misses the records before the first row, as those of any gap in the log.
     """
     cluster = settings.name
     try:
@@ -252,6 +252,8 @@ def _restored(
         reason = f"the checkpoint's state of cluster {cluster} is damaged: {failure_reason(error)}"
     assert blob is not None
     monitor = ClusterMonitor(settings, pages, tracked=readable_conditions(cluster, blob, initial))
+    # The rows that follow begin in the middle of the log: until it is read again, what it had shown is unknown.
+    monitor.machine.log.position = Offset(0)
     violations = monitor.machine.contract_violations
     violations.failed(READS, reason, sequence=first.sequence, now_ms=Millis(first.observed_at_ms))
     monitor.to_bytes()

@@ -106,6 +106,25 @@ def test_alerts_of_a_recording_are_those_of_each_cluster_alone(journal: Recorded
         assert restored(clusters[cluster], together).tracked == restored(clusters[cluster], group).tracked
 
 
+def test_what_fires_does_not_end_because_its_clusters_state_is_damaged() -> None:
+    """The rows after it begin in the middle of the log: they do not show that a broker is not fenced."""
+    group = OneGroup({"lab": BROKER_RESTART.monitor("lab").settings})
+    rows = BROKER_RESTART.observations()
+    group.batch(rows[:300])
+    assert ("broker-fenced", "broker 102", "firing") in states_of(group)
+    group.state.value = pack_states({"lab": group.states["lab"][:-1]})
+    Step._cache.clear()
+    group.batch(rows[300:700])
+
+    found = states_of(group)
+    assert ("data-contract-broken", "every-state-can-be-read", "firing") in found
+    assert [each for each in found if each[2] == "resolved"] == []
+
+
+def states_of(group: OneGroup) -> list[tuple[str, str, str]]:
+    return [(alert.rule, alert.subject, alert.state) for alert in group.alerts("lab")]
+
+
 def keys(alerts: Iterable[Alert]) -> list[Any]:
     """Their texts and severities may be newer: those of the end of the batch."""
     return sorted({(each.rule, each.subject, each.started_at_ms, each.state) for each in alerts})
@@ -158,7 +177,10 @@ def test_a_damaged_state_concerns_its_own_cluster_only() -> None:
     group.batch(seconds(names, 3, 6))
 
     assert {cluster for cluster, _ in group.quarantined()} == {names[1]}
-    assert [alert.rule for alert in group.alerts(names[1])] == ["data-contract-broken"]
+    assert {(alert.rule, alert.subject) for alert in group.alerts(names[1])} == {
+        ("data-contract-broken", "every-state-can-be-read"),
+        ("data-contract-broken", "no-offset-is-passed-over"),
+    }
     assert not group.alerts(names[0])
     assert not group.alerts(names[2])
 

@@ -84,7 +84,7 @@ lint: $(READY)
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/pytest --quiet $(wildcard tests/unit/test_*.py)
 
-bench: $(READY) ## measure every section, or ONLY=NAME,... (day: HOURS=, SPEED=, SOURCE=; week: DAYS=; object-store: CLUSTERS=, COPIES=, EXECUTORS=, LATENCY=, TRIGGER=, MANAGER=), write the tables of docs/performance.md (an hour)
+bench: $(READY) ## measure every section, or ONLY=NAME,... (day: HOURS=, SPEED=, SOURCE=; month: DAYS=, HOURS=, SEED=; object-store: CLUSTERS=, COPIES=, EXECUTORS=, LATENCY=, TRIGGER=, MANAGER=), write the tables of docs/performance.md (an hour)
 	@ONLY=$(ONLY) HOURS=$(HOURS) SPEED=$(SPEED) SEED=$(SEED) SOURCE=$(SOURCE) DAYS=$(DAYS) LATENCY=$(LATENCY) TRIGGER=$(TRIGGER) MANAGER=$(MANAGER) CLUSTERS=$(CLUSTERS) COPIES=$(COPIES) EXECUTORS=$(EXECUTORS) $(BIN)/python -m tests.bench
 
 evaluate: $(READY) ## inject faults into a real quorum (ONLY=WORD,...), count notifications, write docs/comparison.md (15 min)

@@ -36,7 +36,7 @@ SECTIONS = {
     "executors": "executors_bench",
     "object-store": "object_store_bench",
     "day": "day_bench",
-    "week": "week_bench",
+    "month": "month_bench",
 }
 """The module of each section: its function `figures` returns plain values by name, or a mapping of such mappings."""
 

@@ -101,7 +101,7 @@ class Month:
             if day % 7 == 6 or day == self.days - 1:
                 weeks[f"week {day // 7 + 1}"] = {
                     "MB of memory": round(psutil.Process().memory_info().rss / 2**20),
-                    "KB of the store": round(self.sending.store.stat().st_size / 1_024),
+                    "KB of the store": round(self.sending.store_bytes / 1_024),
                     "CPU seconds a day": round((time.process_time() - began_s) / (day % 7 + 1), 1),
                     "CPU seconds of its last day": round(time.process_time() - holiday_s, 1),
                 }

@@ -75,6 +75,13 @@ class Sending:
         """The database file."""
         return self._folder / "kraftwatch.db"
 
+    @property
+    def store_bytes(self) -> int:
+        """The size of the database, with what is not written into its file yet."""
+        return sum(
+            each.stat().st_size for each in self._folder.glob("kraftwatch.db*") if not each.name.endswith("-shm")
+        )
+
     def back_up(self) -> None:
         """Copies the store."""
         with sqlite3.connect(self.store) as source, sqlite3.connect(self._folder / "copy") as target:

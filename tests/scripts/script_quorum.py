@@ -159,6 +159,8 @@ class ScriptedQuorum:
     clock_ahead_ms: dict[int, int] = field(default_factory=dict)
     """How far a controller's clock is ahead of the other controllers' clocks."""
     urgency: RowUrgency = field(default_factory=RowUrgency)
+    observed_ms: int = START
+    """The time of a gatherer that observes in each second, whose rows are quiet as often."""
     unrecorded: dict[str, int] = field(default_factory=dict)
     """The leader that a configured address names which no node records."""
     copies: dict[int, ScriptedNode] = field(default_factory=dict)
@@ -375,12 +377,12 @@ class ScriptedQuorum:
     def advance_one_second(self, *, seldom: bool = False) -> Iterator[DecodedRow]:
         """Advances the time by one second and returns the rows of the gatherer in it.
 
-        `seldom`: it observes in every fifth second only.
+        `seldom`: it observes in every tenth second only.
         """
         self.records.now_ms += SECOND
         self._apply_timers()
         observed: list[list[Event]] = []
-        if self.gatherer_down or (seldom and self.now_ms // SECOND % 5 != 0):
+        if self.gatherer_down or (seldom and self.now_ms // SECOND % 10 != 0):
             return
         if self.observations_fail is not None or self.leader is None or self.leader in self.replaced:
             observed += [
@@ -398,9 +400,10 @@ class ScriptedQuorum:
             observed += [[self._not_kafka(self.nodes[number])] for number in sorted(self.replaced)]
         if self.now_ms // SECOND % 60 == 0:
             observed += [[self._unrecorded_view(address, leader)] for address, leader in self.unrecorded.items()]
+        self.observed_ms += SECOND
         for events in observed:
             self.sequence += 1
-            quiet = self.urgency.is_quiet(events, self.now_ms)
+            quiet = self.urgency.is_quiet(events, self.observed_ms)
             yield DecodedRow(self.sequence, Millis(self.now_ms), events, quiet=quiet)
 
     def _fetch(self) -> Iterator[list[Event]]:

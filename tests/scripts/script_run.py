@@ -29,7 +29,7 @@ from tests.scripts.script_words import milliseconds, numbers
 
 _MANY = 5
 _LONG_S = 300
-"""In a longer time, the gatherer observes every fifth second: a script of hours needs a fifth of the CPU time."""
+"""In a longer time, the gatherer observes every tenth second: a script of hours needs a fifth of the CPU time."""
 
 
 @dataclass

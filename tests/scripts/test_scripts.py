@@ -26,8 +26,6 @@ from tests.scripts.sent_notifications import SentNotifications, assert_notificat
 from tests.sinks.server import HttpDouble, serving
 
 SCRIPTS = sorted(Path(__file__).parent.glob("*.txt"))
-PROCEDURES = sorted((Path(__file__).parent / "procedures").glob("*.txt"))
-"""What Kafka's documentation says how to do: nothing fires while it is done so."""
 TABLE = Path(__file__).parent / "notifications.table"
 RECORDED_TABLE = Path(__file__).parent / "recorded_notifications.table"
 
@@ -81,15 +79,6 @@ def test_each_script_sends_the_notifications_of_the_table(
     sent.deliver_rest(script.run.cluster.now_ms)
 
     assert_notifications(TABLE, script.path.stem, sent.lines)
-
-
-@pytest.mark.parametrize("procedure", PROCEDURES, ids=lambda procedure: procedure.stem)
-def test_a_documented_procedure_fires_nothing(procedure: Path) -> None:
-    run = ScriptRun()
-    text = with_output(procedure.read_text(encoding="utf-8"), run.run, nothing="no alert")
-
-    assert [f"{alert.state} {alert.rule} {alert.subject}: {alert.summary}" for alert in run.alerts] == []
-    assert_golden(procedure, text)
 
 
 def test_scripts_are_found() -> None:

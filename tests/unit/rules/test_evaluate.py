@@ -177,7 +177,7 @@ def test_voters_record_without_endpoints_makes_no_rule_fail(faulty: list[str], v
         ("xyz.hold", 1, r"unknown rule 'xyz' in 'xyz.hold': known names: .*no-leader, .*"),
         ("no-leader.hodl", 1, r"rule 'no-leader' has no threshold 'hodl': did you mean 'hold'\?"),
         ("voter-disk-replaced.half-done", 1, r"rule .* has no threshold 'half-done': did you mean 'half_done'\?"),
-        ("no-leader", 1, r"rule 'no-leader' has no threshold '': known names: hold, clear"),
+        ("no-leader", 1, r"rule 'no-leader' has no threshold '': known names: hold, clear, start_hold"),
         ("no-leader.fetch_age", 1, r"rule 'no-leader' has no 'fetch_age' of its own: set 'ages.fetch', for all rules"),
         (
             "monitor-blind.controller_hold",

@@ -39,7 +39,7 @@ LEVELS = range(28, 34)
 """The metadata.versions of the month's upgrades, from 27 on, one a week."""
 MINUTE_S, DAY_MS = 60, 86_400_000
 LONG_S = 25
-"""In a longer time, the gatherer observes every fifth second: that needs a fifth of the CPU time."""
+"""In a longer time, the gatherer observes every tenth second: that needs a tenth of the CPU time."""
 FLAT = 1.10
 """How much more a later week may need than the second one: the first fills what is bounded."""
 SETTINGS = {"DAYS": 30, "HOURS": 1, "SEED": 1}

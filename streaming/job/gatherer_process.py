@@ -166,8 +166,6 @@ class GathererProcess:
         process = self._popen()
         if process is None:
             return
-        # In a thread: a process that hangs before it reads must not block the job.
-        threading.Thread(target=_write_settings, args=(process, self._settings), daemon=True).start()
         assert process.stdout is not None
         # A process that exits at once prints the reason as its first line, or in its log.
         answers, _, _ = select.select([process.stdout], [], [], READY_S)
@@ -202,6 +200,11 @@ class GathererProcess:
                 # ^C on the terminal goes to the job alone, which closes the gatherer's stdin.
                 start_new_session=True,
             )
+            assert self._process.stdin is not None
+            # With a descriptor of its own: that of a start that failed is closed, and has another file soon.
+            pipe = os.dup(self._process.stdin.fileno())
+            # In a thread: a process that hangs before it reads must not block the job.
+            threading.Thread(target=_write_settings, args=(pipe, self._settings), daemon=True).start()
             return self._process
 
     def _supervise(self) -> None:
@@ -272,9 +275,8 @@ class GathererProcess:
             return None
 
 
-def _write_settings(process: subprocess.Popen[bytes], settings: bytes) -> None:
-    assert process.stdin is not None
+def _write_settings(pipe: int, settings: bytes) -> None:
     left = memoryview(settings)
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError), open(pipe, "wb", buffering=0) as stdin:
         while left:
-            left = left[process.stdin.write(left) :]
+            left = left[stdin.write(left) :]

@@ -82,10 +82,9 @@ def test_a_gatherer_that_is_killed_while_it_starts_is_no_invalid_input(
 def test_a_hanging_gatherer_is_killed_and_restarted(
     gatherer: GathererProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    journal = JournalReader(tmp_path / "journal")
+    first, journal = running(gatherer), JournalReader(tmp_path / "journal")
     # On a busy machine it takes long to its first row: a short limit would end it before that.
     eventually(lambda: journal.created and journal.published_end() > journal.first_sequence(), within_s=20)
-    first = running(gatherer)
     # First: with the short limit, one that has just paused for so long would be killed.
     os.kill(first, signal.SIGSTOP)
     monkeypatch.setattr(gatherer_process, "HANGS_S", 3)

@@ -7,7 +7,6 @@ import signal
 from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -17,8 +16,7 @@ from deploy.lab.lab import Lab
 from streaming.cli import app
 from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, SeparateJob, section
-from tests.job.job_state import scrape
-from tests.job.relay_job import THRESHOLDS
+from tests.job.jobs_with_a_store import FIRED, RESOLVED, assert_notifies, assert_sent, documents, notifies, reading_job
 from tests.job.relay_process import RelayProcess
 from tests.own_network import OwnNetwork, needs_own_network
 from tests.postgres_server import PostgresServer, needs_postgres
@@ -27,27 +25,13 @@ from tests.sinks.server import HttpDouble, HttpReply
 pytestmark = [needs_postgres, pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_800)]
 
 LAB = {"brokers": 0}
-FIRED, RESOLVED = ("no-leader", "firing"), ("no-leader", "resolved")
-
-
-def job_named(name: str, lab: Lab, relay: RelayProcess, store: str, webhook: HttpDouble, folder: Path) -> ConfiguredJob:
-    job = ConfiguredJob(folder=folder / name, bootstrap=(), name="test")
-    job.write_config(
-        clusters=[section("test", lab)],
-        source="kafka",
-        relay={**relay.section, "rows_per_batch": 500},
-        thresholds=THRESHOLDS,
-        store=store,
-        sinks=[{"webhook": {"url": f"{webhook.url}/{job.folder.name}", "repeat": "never", "name": "people"}}],
-    )
-    return job
 
 
 def test_people_are_notified_once_whatever_happens_to_the_active_job(
     lab: Lab, relay: RelayProcess, postgres: PostgresServer, webhook: HttpDouble, tmp_path: Path
 ) -> None:
     store = postgres.database("kraftwatch").url
-    first, second = (job_named(name, lab, relay, store, webhook, tmp_path) for name in ("first", "second"))
+    first, second = (reading_job(lab, relay, webhook, tmp_path / name, store) for name in ("first", "second"))
     with first, second:
         eventually(lambda: assert_notifies(first, second), within_s=30)
 
@@ -85,7 +69,7 @@ def test_people_are_notified_once_whatever_happens_to_the_active_job(
         lab.resume(*lab.controllers[:2])
         moved.append(("/second", *RESOLVED))
         eventually(lambda: assert_sent(webhook, moved, before=accepted, tried="/first"), within_s=60)
-    assert_any_machine_looks_back(lab, job_named("other", lab, relay, store, webhook, tmp_path))
+    assert_any_machine_looks_back(lab, reading_job(lab, relay, webhook, tmp_path / "other", store))
 
 
 def assert_any_machine_looks_back(lab: Lab, other: ConfiguredJob) -> None:
@@ -95,7 +79,7 @@ def assert_any_machine_looks_back(lab: Lab, other: ConfiguredJob) -> None:
     assert ended.exit_code == 0, ended.output
     texts = [line["text"] for line in map(json.loads, ended.stdout.splitlines()) if line["kind"] == "alert"]
     alerts = [text.partition(" · ")[0] for text in texts if "no-leader" in text]
-    # Without a later conclusion of an alert, as below.
+    # Without later conclusions of an alert, as in `documents`.
     assert [text for text, _ in groupby(alerts)] == ["critical no-leader", "resolved: no-leader"] * 3
     lab.pause(*lab.controllers)
     status = other.printed("status")
@@ -143,36 +127,15 @@ def test_of_two_jobs_that_gather_themselves_the_one_that_observes_notifies(
 
 def blind_sent(webhook: HttpDouble) -> list[tuple[str, str, str]]:
     """Returns path, cluster and reason of each document about a cluster that is not observed."""
-    bodies: list[tuple[str, dict[str, Any]]] = [(one.path, json.loads(one.body)) for one in webhook.requests]
     return [
         (path, body["alerts"][0]["cluster"], body["reason"])
-        for path, body in bodies
-        if body["alerts"][0]["rule"] == "monitor-blind" and body["reason"] != "changed"
+        for path, body in documents(webhook)
+        if body["alerts"][0]["rule"] == "monitor-blind"
     ]
 
 
 def port_of(address: str) -> int:
     return int(address.rpartition(":")[2])
-
-
-def assert_sent(
-    webhook: HttpDouble, expected: list[tuple[str, str, str]], *, before: int = 0, tried: str | None = None
-) -> None:
-    """What was accepted after the first `before` requests; the path `tried` does not accept.
-
-    While a job starts on a busy machine an alert becomes older than a minute: then people get a change of what it says.
-    """
-    bodies: list[tuple[str, dict[str, Any]]] = [(one.path, json.loads(one.body)) for one in webhook.requests[before:]]
-    sent = [(path, body["alerts"][0]["rule"], body["reason"]) for path, body in bodies if path != tried]
-    assert [each for each in sent if each[1] == "no-leader" and each[2] != "changed"] == expected
-
-
-def assert_notifies(active: ConfiguredJob, standby: ConfiguredJob) -> None:
-    assert (notifies(active), notifies(standby)) == (1, 0)
-
-
-def notifies(job: ConfiguredJob) -> float:
-    return scrape(job)["notifies", ()]
 
 
 def signal_all(pids: list[int], number: signal.Signals) -> None:

@@ -4,7 +4,6 @@ Its files and its end are in test_fault_scenarios.py, a killed gatherer is in te
 in test_relay_job.py and `make chaos FAULTS=kill`.
 """
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from tests.eventually import eventually
 from tests.job.conftest import short_thresholds
 from tests.job.delayed_java import java_that_waits_for
 from tests.job.job_state import get_json, wait_until_delivered, wait_until_resolved
+from tests.job.jobs_with_a_store import documents
 from tests.lab import Lab
 from tests.sinks.server import HttpDouble, serving
 
@@ -71,7 +71,4 @@ def page_with_alert(job: JobProcess) -> dict[str, Any]:
 
 
 def webhook_reasons(server: HttpDouble) -> list[str]:
-    """Returns why people were notified, but for a change: on a busy machine the step comes, and concludes more, later
-    than a minute after the alert."""
-    reasons = [json.loads(request.body)["reason"] for request in server.requests]
-    return [one for one in reasons if one != "changed"]
+    return [body["reason"] for _, body in documents(server)]

@@ -10,8 +10,8 @@ import pytest
 from streaming.demo.job_process import JobProcessError
 from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, section
-from tests.job.job_state import get_json, scrape, wait_until_evaluated
-from tests.job.relay_job import THRESHOLDS
+from tests.job.job_state import get_json, wait_until_evaluated
+from tests.job.jobs_with_a_store import FIRED, RESOLVED, assert_notifies, assert_sent, reading_job
 from tests.job.relay_process import RelayProcess
 from tests.lab import Lab
 from tests.postgres_server import PostgresServer, needs_postgres
@@ -24,7 +24,6 @@ FORMER = "523a2874"
 """The release before this version, or the commit that stands for it."""
 LAB = {"properties": {"broker.session.timeout.ms": "3000"}}
 SOON = {"hold": 2, "clear": 3}
-FIRED, RESOLVED = ("no-leader", "firing"), ("no-leader", "resolved")
 
 
 class Versions(NamedTuple):
@@ -130,9 +129,8 @@ def test_jobs_and_relays_of_two_versions_work_beside_each_other(
     relay.python, store = versions.former, postgres.database("beside").url
     relay.start()
     relay.wait_for_rows(1)
-    former, present = (
-        reading_job(lab, relay, webhook, tmp_path / name, store, getattr(versions, name)) for name in Versions._fields
-    )
+    former, present = (reading_job(lab, relay, webhook, tmp_path / name, store) for name in Versions._fields)
+    former.python, present.python = versions
     try:
         # An older relay, an older active job, and a newer one, which takes over while the alert fires.
         former.start()
@@ -167,33 +165,3 @@ def test_jobs_and_relays_of_two_versions_work_beside_each_other(
     finally:
         for process in (former, present, relay):
             process.stop()
-
-
-def reading_job(
-    lab: Lab, relay: RelayProcess, webhook: HttpDouble, folder: Path, store: str, python: Path
-) -> ConfiguredJob:
-    job = ConfiguredJob(folder=folder, bootstrap=(), name="test")
-    job.python = python
-    job.write_config(
-        clusters=[section("test", lab)],
-        source="kafka",
-        relay={**relay.section, "rows_per_batch": 500},
-        thresholds=THRESHOLDS,
-        store=store,
-        sinks=[{"webhook": {"url": f"{webhook.url}/{folder.name}", "repeat": "never", "name": "people"}}],
-    )
-    return job
-
-
-def assert_notifies(active: ConfiguredJob, *standby: ConfiguredJob) -> None:
-    assert [scrape(job)["notifies", ()] for job in (active, *standby)] == [1, *(0 for _ in standby)]
-
-
-def assert_sent(webhook: HttpDouble, expected: list[tuple[str, str, str]]) -> None:
-    bodies: list[tuple[str, dict[str, Any]]] = [
-        (request.path, json.loads(request.body)) for request in webhook.requests
-    ]
-    sent = [(path, body["alerts"][0]["rule"], body["reason"]) for path, body in bodies]
-    assert [
-        (path, rule, reason) for path, rule, reason in sent if rule == "no-leader" and reason != "changed"
-    ] == expected

@@ -14,7 +14,7 @@ from tests.eventually import eventually
 from tests.sinks.responding_job import RespondingJob, lagging
 from tests.sinks.server import HttpDouble, HttpReply, ReceivedRequest
 from tests.sinks.sink_kind import local_slack
-from tests.sinks.slack_double import SlackDouble
+from tests.sinks.slack_double import ChannelMessage, SlackDouble
 from tests.sinks.slack_socket import OPEN, SlackSocket, check
 from tests.unit.connectors.kafka.certificates import CertificateAuthority
 
@@ -93,15 +93,20 @@ def test_a_button_acknowledges_no_alert_that_the_message_did_not_show(job: Slack
     assert [one.fingerprint for one in job.acknowledgements.read()] == [shown.fingerprint]
 
 
-def test_a_button_silences_the_alert_for_an_hour_and_another_opens_the_page(job: SlackJob) -> None:
+def silenced_message(job: SlackJob) -> ChannelMessage:
+    """Fires an alert and silences it by the button of its message; returns the message, which says so."""
     job.fire(lagging())
     job.responses.follow(job.sinks)
     job.socket.connected()
-
     (message,) = job.slack.channel_messages
     job.socket.press(job.button("silence"), ts=message.ts)
-
     eventually(lambda: check(bool(job.slack.replies), "the message does not show it"), within_s=20)
+    return message
+
+
+def test_a_button_silences_the_alert_for_an_hour_and_another_opens_the_page(job: SlackJob) -> None:
+    message = silenced_message(job)
+
     (reply,) = job.slack.replies
     assert (reply.thread_ts, reply.body["text"].partition(" until ")[0]) == (message.ts, ":no_bell: Silenced by ana")
     (silence,) = job.silences.read()
@@ -114,13 +119,7 @@ def test_a_button_silences_the_alert_for_an_hour_and_another_opens_the_page(job:
 
 
 def test_the_end_of_a_pressed_silence_is_a_reply_while_the_alert_fires(job: SlackJob) -> None:
-    job.fire(lagging())
-    job.responses.follow(job.sinks)
-    job.socket.connected()
-    (message,) = job.slack.channel_messages
-    job.socket.press(job.button("silence"), ts=message.ts)
-    eventually(lambda: check(bool(job.slack.replies), "the message does not show it"), within_s=20)
-
+    message = silenced_message(job)
     (silence,) = job.silences.read()
     job.silences.end(silence.id, now_ms=wall_ms())
     job.notifying.send()

@@ -7,11 +7,10 @@ import os
 import pwd
 import shutil
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from sqlalchemy import update
 
@@ -40,7 +39,7 @@ from streaming.replay.cluster_settings import ClusterSettings
 from tests.cli.program import OTHER_USER, owned_by_another_user
 from tests.kips.kip_records import voters_record
 from tests.present import present
-from tests.scripts.script_words import Words, milliseconds
+from tests.scripts.script_words import CommandRegister, Words, milliseconds
 from tests.sinks.server import HttpReply, serving
 from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum, write_log_dir, write_quorum_state
 from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, data, noop, record, tagged, text
@@ -52,29 +51,15 @@ from tests.unit.streaming.query.status_journal import journal, observed, polled
 if TYPE_CHECKING:
     from tests.cli.transcript import Session
 
-Setup: TypeAlias = Callable[["Session", Words], None]
-_SETUPS: dict[str, Setup] = {}
+setup = CommandRegister["Session"]()
 BEGIN_MS = round(datetime(2026, 11, 20, 5, 10, tzinfo=UTC).timestamp() * 1_000)
 """Some minutes after the end of what is recorded."""
 FAILED_FETCH = to_json(FailedObservation(source=ObservationSource.LOG, endpoint="", reason=Reason.TIMED_OUT, detail=""))
 
 
-def setup(name: str) -> Callable[[Setup], Setup]:
-    """Registers a function under its first word."""
-
-    def registered(function: Setup) -> Setup:
-        assert name not in _SETUPS, f"two of them are named {name}"
-        _SETUPS[name] = function
-        return function
-
-    return registered
-
-
 def run(session: "Session", line: str) -> None:
     """Runs one line."""
-    words = Words(session.real(line))
-    _SETUPS[words.word()](session, words)
-    words.end()
+    setup.run(session, session.real(line))
 
 
 @setup("new")

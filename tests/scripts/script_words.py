@@ -1,12 +1,17 @@
 """The words of a script's commands: numbers, durations, replicas, endpoints, and options by their names."""
 
 import re
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
 from rules.model.membership import FeatureRange, Voter
 
 _DURATION = re.compile(r"(?P<number>-?\d+(?:\.\d+)?)(?P<unit>ms|s|m|h|d)")
 _MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+_Target = TypeVar("_Target")
 
 
 class Words:
@@ -122,3 +127,26 @@ def feature_range(text: str) -> FeatureRange:
     name, _, levels = text.partition("=")
     lowest, _, highest = levels.partition("-")
     return FeatureRange(name=name, lowest=int(lowest), highest=int(highest))
+
+
+class CommandRegister(Generic[_Target]):
+    """The commands of one form of text, each a function of what it changes and of its words, by its first word."""
+
+    def __init__(self) -> None:
+        self._commands: dict[str, Callable[[_Target, Words], None]] = {}
+
+    def __call__(self, name: str) -> Callable[[Callable[[_Target, Words], None]], Callable[[_Target, Words], None]]:
+        """Registers the decorated function."""
+
+        def registered(command: Callable[[_Target, Words], None]) -> Callable[[_Target, Words], None]:
+            assert name not in self._commands, f"two commands are named {name}"
+            self._commands[name] = command
+            return command
+
+        return registered
+
+    def run(self, target: _Target, text: str) -> None:
+        """Runs one command."""
+        words = Words(text)
+        self._commands[words.word()](target, words)
+        words.end()

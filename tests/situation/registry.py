@@ -1,35 +1,15 @@
 """The register of the commands of a situation, and what several of them need."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TypeAlias
 
 from rules.model.identifiers import ReplicaKey
 from rules.model.membership import Voter
-from tests.scripts.script_words import Words, milliseconds, replica_key, voter
+from tests.scripts.script_words import CommandRegister, Words, milliseconds, replica_key, voter
 from tests.situation.situation import NOW, Situation, controller_endpoint, controller_key
 
-Command: TypeAlias = Callable[[Situation, Words], None]
-COMMANDS: dict[str, Command] = {}
-"""By the first word of a command."""
-
-
-def command(name: str) -> Callable[[Command], Command]:
-    """Registers a command under its first word."""
-
-    def registered(run_command: Command) -> Command:
-        assert name not in COMMANDS, f"two commands are named {name}"
-        COMMANDS[name] = run_command
-        return run_command
-
-    return registered
-
-
-def run(made: Situation, text: str) -> None:
-    """Runs one command."""
-    words = Words(text)
-    COMMANDS[words.word()](made, words)
-    words.end()
+command = CommandRegister[Situation]()
+run = command.run
 
 
 def run_all(made: Situation, texts: Iterable[str]) -> None:

@@ -142,7 +142,7 @@ class NotificationPlanner:
         """
         holds = [*holds]
         active = [hold for hold in holds if hold.active(now_ms)]
-        ended = [hold for hold in holds if _is_ended_silence(hold, now_ms)] if self._shows_ended_silences else []
+        ended = _ended_silences(holds, now_ms) if self._shows_ended_silences else []
         notifications: list[Notification] = []
         discarded: list[Alert] = []
         silenced = 0
@@ -277,14 +277,15 @@ class NotificationPlanner:
         return resolved, former, 0 if resolved else rank, explained_by, rank, alert.started_at_ms
 
 
-def _is_ended_silence(hold: Hold, now_ms: Millis) -> bool:
-    """Returns whether it is a silence that was in force and ended here: not in a service, which shows that itself."""
-    if not isinstance(hold, Silence) or isinstance(hold, SilenceOfService):
-        return False
-    return hold.starts_at_ms < hold.ends_at_ms <= now_ms
+def _ended_silences(holds: Iterable[Hold], now_ms: Millis) -> Sequence[Silence]:
+    """Returns the silences that were in force and ended here: not in a service, which shows that itself."""
+    silences = (hold for hold in holds if isinstance(hold, Silence) and not isinstance(hold, SilenceOfService))
+    return [silence for silence in silences if silence.starts_at_ms < silence.ends_at_ms <= now_ms]
 
 
-def _ended_silence(decisions: Iterable[_AlertDecision], ended: Sequence[Hold], last: Notified) -> EndedSilence | None:
+def _ended_silence(
+    decisions: Iterable[_AlertDecision], ended: Iterable[Silence], last: Notified
+) -> EndedSilence | None:
     """Returns the newest silence that ended since the sink was notified last, of an alert that it knows and that fires;
     None if each of these alerts is still held back or acknowledged.
     """
@@ -292,8 +293,7 @@ def _ended_silence(decisions: Iterable[_AlertDecision], ended: Sequence[Hold], l
     found = [
         silence
         for silence in ended
-        if isinstance(silence, Silence)
-        and silence.ends_at_ms > last.at_ms
+        if silence.ends_at_ms > last.at_ms
         and any(alert.started_at_ms < silence.ends_at_ms and silence.matches(alert) for alert in fires)
     ]
     newest = max(found, key=lambda silence: silence.ends_at_ms, default=None)

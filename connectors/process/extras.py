@@ -39,7 +39,7 @@ def install_command(extra: Extra) -> str:
     """Returns the command that installs an extra.
 
     With this environment's pip and this version, which is there already: pip fetches only libraries, and no package
-    that somebody else may have named kraftwatch.
+    that another person may have named kraftwatch.
     """
     return f"{shlex.quote(sys.executable)} -m pip install 'kraftwatch[{extra}]=={version('kraftwatch')}'"
 

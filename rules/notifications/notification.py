@@ -106,7 +106,7 @@ class EndedSilence:
     by: str
     """Who made it, or the maintenance window."""
     at_ms: Millis
-    """When it ended, by itself or because somebody ended it."""
+    """When it ended, by itself or because a person ended it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

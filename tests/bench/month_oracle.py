@@ -1,4 +1,4 @@
-"""The oracle of a month: what people must be told of, by what was done, and what is wrong with what services received.
+"""The oracle of a month: what people must be notified of, by what was done, and what is wrong with what they got.
 
 It imports nothing of the product.
 """
@@ -20,7 +20,7 @@ _NUMBERS = re.compile(r"\d+")
 
 @dataclass(kw_only=True)
 class Outage:
-    """What is wrong, since when and until when, and what people must be told of it."""
+    """What is wrong, since when and until when, and what people must be notified of."""
 
     what: str
     must: Mapping[str, Span]
@@ -33,7 +33,7 @@ class Outage:
     away: Span | None = None
     """When Slack and PagerDuty answered 503."""
     quiet: Span | None = None
-    """Nobody may be reminded: somebody has acknowledged or silenced it."""
+    """Nobody may be reminded: a person has acknowledged or silenced it."""
     restored_s: float | None = None
     """When the store was restored from a copy made while this was wrong."""
 

@@ -189,7 +189,7 @@ def only_the_database(checkpoint: Checkpoint) -> None:
 def test_a_new_folder_with_a_copy_of_the_database_goes_on_with_the_alerts(
     spark: SparkSession, complete: Path, tmp_path: Path
 ) -> None:
-    """As those are told to do whose folder another version has written."""
+    """As the sentence about a folder that another version has written says."""
     checkpoint = damaged_copy(complete, tmp_path, only_the_database)
     checkpoint.check_observations()
     checkpoint.check_database()

@@ -190,8 +190,8 @@ def _slack(quorum: Quorum) -> Iterator[str]:
     alerts = tuple(sorted(alerts_of(quorum), key=lambda one: (-one.severity.rank, one.rule)))
     if not alerts:
         return
-    told = Notification(incident="1n", reason=NotifyReason.FIRING, alerts=alerts, new_transitions=alerts)
-    document = message(told, _LINKS)
+    notification = Notification(incident="1n", reason=NotifyReason.FIRING, alerts=alerts, new_transitions=alerts)
+    document = message(notification, _LINKS)
     yield document["text"]
     for block in document["attachments"][0]["blocks"]:
         texts = block.get("elements") or block.get("fields") or [block["text"]]

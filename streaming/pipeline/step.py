@@ -26,7 +26,7 @@ from connectors.store.alert_codec import FIRING
 from rules.alert import Alert
 from rules.finding import Plain, Thresholds
 from rules.firing import Firing
-from rules.model.identifiers import Millis, Offset
+from rules.model.identifiers import Millis
 from streaming.pipeline.evaluation_budget import MOST_WAITING_BYTES, EvaluationBudget
 from streaming.pipeline.output_rows import (
     WAITING_ROWS,
@@ -252,8 +252,7 @@ def _restored(
         reason = f"the checkpoint's state of cluster {cluster} is damaged: {failure_reason(error)}"
     assert blob is not None
     monitor = ClusterMonitor(settings, pages, tracked=readable_conditions(cluster, blob, initial))
-    # The rows that follow begin in the middle of the log: until it is read again, what it had shown is unknown.
-    monitor.machine.log.position = Offset(0)
+    monitor.machine.forget_log()
     violations = monitor.machine.contract_violations
     violations.failed(READS, reason, sequence=first.sequence, now_ms=Millis(first.observed_at_ms))
     monitor.to_bytes()

@@ -238,6 +238,13 @@ class Machine(MachineState):
             invariants.appended(offset=run.first_offset, epoch=epoch, before=log.epoch, now_ms=self.now_ms)
             log.apply_run(run)
 
+    def forget_log(self) -> None:
+        """Begins with what the log had shown unknown, until it is read again from its beginning or a snapshot.
+
+        Records from its middle are those after a gap; without this, they would count as all that it holds.
+        """
+        self.log.position = Offset(0)
+
     def _missing(self, items: Sequence[DecodedItem]) -> str | None:
         """Returns which offsets are missing between the log and an observation of it; None if none are."""
         last, position = items[-1] if items else None, self.log.position

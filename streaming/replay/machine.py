@@ -63,6 +63,8 @@ from streaming.replay.stored_values import StoredValues
 
 BEHIND_MS = Millis(10_000)
 """How long the log may be behind its high watermark before rules see it as far as it is read."""
+_NOTHING_READ, _FORGOTTEN = Offset(-1), Offset(-2)
+"""Positions before the log: it begins with the next record, wherever that is; or only with its first one."""
 
 
 class Machine(MachineState):
@@ -243,17 +245,18 @@ class Machine(MachineState):
 
         Records from its middle are those after a gap; without this, they would count as all that it holds.
         """
-        self.log.position = Offset(0)
+        self.log.position = _FORGOTTEN
 
     def _missing(self, items: Sequence[DecodedItem]) -> str | None:
         """Returns which offsets are missing between the log and an observation of it; None if none are."""
         last, position = items[-1] if items else None, self.log.position
-        if not isinstance(last, LogAdvanced) or last.base_offset is None or position < 0:
+        if not isinstance(last, LogAdvanced) or last.base_offset is None or position == _NOTHING_READ:
             return None
-        if last.base_offset <= position + 1 or self.contract_violations.has(SKIPPED):
+        first = max(0, position + 1)
+        if last.base_offset <= first or self.contract_violations.has(SKIPPED):
             # A row that was skipped may be the missing one: it is reported, and the log goes on.
             return None
-        return f"offsets {position + 1} to {last.base_offset - 1} of the metadata log"
+        return f"offsets {first} to {last.base_offset - 1} of the metadata log"
 
     def _records_missing(self, missing: str) -> None:
         failed = FailedObservation(

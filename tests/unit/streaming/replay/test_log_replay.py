@@ -11,6 +11,7 @@ from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.image import REMOVALS_MAX, Image, keep_alive_since
 from streaming.replay.machine import Machine
 from tests.present import present
+from tests.recordings import TWO_CLUSTERS
 from tests.scripts.log_script import (
     START,
     apply,
@@ -84,6 +85,19 @@ def test_records_after_missing_ones_are_not_applied_until_the_log_is_read_again(
     whole = apply(replay, list(read_again))
     assert (set(whole.brokers), set(present(whole.committed).keys)) == ({NodeId(101)}, {key("1-a"), key("2-b")})
     assert (whole.failures, whole.log_fetched_at_ms) == ((), at_ms)
+
+
+@pytest.mark.parametrize("cluster", TWO_CLUSTERS.cluster_ids)
+def test_a_forgotten_log_that_is_read_again_is_known_as_one_that_is_read_for_the_first_time(cluster: str) -> None:
+    """One log begins with a snapshot, the other with its first record: no record of either was rewritten."""
+    known, forgotten = TWO_CLUSTERS.monitor(cluster), TWO_CLUSTERS.monitor(cluster)
+    forgotten.machine.forget_log()
+    rows = [*TWO_CLUSTERS.rows(cluster)]
+
+    alerts, again = ([monitor.apply([row]).alerts for row in rows] for monitor in (known, forgotten))
+
+    assert again == alerts
+    assert forgotten.machine.quorum() == known.machine.quorum()
 
 
 def test_a_snapshot_keeps_since_when_a_broker_is_alive_only_if_it_was_alive() -> None:

@@ -1,7 +1,7 @@
 """Scripted quorums, evaluated by the job's own pure code and served by the job's own server.
 
-The browser sees what the job would show: the step's statuses, the ledger's history, the sinks' results. Spark and Kafka
-are left out, so that a scenario takes milliseconds and time passes as fast as a test wants.
+The browser sees what the job would show: the processor's statuses, the ledger's history, the sinks' results. Spark and
+Kafka are left out, so that a scenario takes milliseconds and time passes as fast as a test wants.
 """
 
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ class FixtureCluster:
         return self.monitor.apply(list(self.quorum.advance_one_second())).alerts
 
     def status(self) -> ClusterStatus:
-        """The status as the driver receives it from the step."""
+        """The status as the driver receives it from the processor."""
         monitor = self.monitor
         return from_json(
             to_bytes(

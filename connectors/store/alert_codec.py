@@ -1,4 +1,4 @@
-"""The stored form of an alert: between Spark's step and the driver, and in the job's database.
+"""The stored form of an alert: between the cluster processor and the driver, and in the job's database.
 
 A module of its own: pydantic needs 50 ms to build the adapters, which commands without alerts are spared.
 """

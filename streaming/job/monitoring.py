@@ -29,6 +29,7 @@ from streaming.job.running import JobSpec, Running
 from streaming.job.spark_state import record_spark_uri, set_state_aside, spark_files, unreadable_state
 from streaming.job.topic_input import RelayedInput, identify_in_topics, query_topic
 from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.cluster_processor import ClusterProcessor
 from streaming.pipeline.deliver import Deliver, PollTimes
 from streaming.pipeline.early_alerts import EarlyEvaluation
 from streaming.pipeline.initial_state import initial_state
@@ -49,7 +50,6 @@ from streaming.pipeline.spark.python_worker import shared_token
 from streaming.pipeline.spark.remote_checkpoint import use_remote_checkpoint
 from streaming.pipeline.spark.spark_files import SparkFiles
 from streaming.pipeline.spark.spark_session import empty_folder, start_spark
-from streaming.pipeline.step import Step
 from streaming.pipeline.topic_files import TopicState
 
 log = logging.getLogger(__name__)
@@ -153,7 +153,7 @@ class Monitoring(AbstractContextManager["Monitoring"]):
             trigger_s=self._running.config.trigger_s,
         )
         try:
-            self._start_step(self._query, notifying)
+            self._start_processor(self._query, notifying)
         except JobError as problem:
             self._plan_restart(problem, notifying)
 
@@ -224,7 +224,7 @@ class Monitoring(AbstractContextManager["Monitoring"]):
             except StoreError as failed:
                 raise JobError(f"Spark's state cannot be set aside: {failed}") from failed
         query.topic = query_topic(self._running.config, self.checkpoint)
-        self._start_step(query, notifying)
+        self._start_processor(query, notifying)
         self._restarts.started()
 
     def _renew_session(self, query: Query) -> None:
@@ -278,7 +278,7 @@ class Monitoring(AbstractContextManager["Monitoring"]):
             JobError: the gatherer could not be restarted.
         """
         now = self._running.identified
-        # One that has ended is started with the new step, once that is due.
+        # One that has ended is started with the new processor, once that is due.
         runs = self._restarts.problem is None
         query = self._query if runs and now.settings != before.settings else None
         if query is not None:
@@ -293,11 +293,11 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         if query is not None:
             query.topic = query_topic(self._running.config, self.checkpoint)
             try:
-                self._start_step(query, notifying)
+                self._start_processor(query, notifying)
             except JobError as problem:
                 self._plan_restart(problem, notifying)
 
-    def _start_step(self, query: Query, notifying: Notifying) -> None:
+    def _start_processor(self, query: Query, notifying: Notifying) -> None:
         settings, ledger = self._running.identified.settings, notifying.ledger
         if self.checkpoint.uri is not None:
             assert self._spark is not None, "it starts the query"
@@ -306,7 +306,9 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         with notifying.paused():
             initial = initial_state(ledger.firing(), ledger.history(), now_ms=wall_ms()).encoded(settings)
         pages, gathers = self.checkpoint.pages, self._running.gathers
-        query.start(Step(settings, initial=initial, spark_folder=pages, shared=self._shared, snapshots=gathers))
+        query.start(
+            ClusterProcessor(settings, initial=initial, spark_folder=pages, shared=self._shared, snapshots=gathers)
+        )
 
     def _started_gatherer(self) -> GathererProcess | RelayedInput:
         if not self._running.gathers:

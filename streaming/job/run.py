@@ -1,7 +1,7 @@
-"""The main job: the gatherer process, then the journal as a Spark stream: decode, step, deliver.
+"""The main job: the gatherer process, then the journal as a Spark stream: decode, processor, deliver.
 
 A changed configuration takes effect while the job runs. What only the driver uses (sinks, maintenance) is replaced in
-place. What the step or the gatherer uses is passed to a new query or a new gatherer process, which continues from
+place. What the processor or the gatherer uses is passed to a new query or a new gatherer process, which continues from
 where the former one stopped; the Spark session, the checkpoint and the ledger stay.
 """
 

@@ -32,7 +32,7 @@ class JobSpec:
     clusters: tuple[ClusterConnection, ...]
     """In the configuration's order; none where a relay gathers."""
     settings: Mapping[str, ClusterSettings]
-    """Input of the step, by cluster name; without cluster ids until `with_ids`."""
+    """Input of the processor, by cluster name; without cluster ids until `with_ids`."""
 
     @classmethod
     def of(cls, config: Config) -> "JobSpec":

@@ -1,1 +1,1 @@
-"""The data flow: source, decode, step, deliver, as one Spark streaming query."""
+"""The data flow: source, decode, processor, deliver, as one Spark streaming query."""

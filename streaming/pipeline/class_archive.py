@@ -21,12 +21,12 @@ from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from rules.model.monitoring import FailedObservation, ObservationSource, Reason
 from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.cluster_processor import ClusterProcessor
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.notifying import Notifying
 from streaming.pipeline.query import Query
 from streaming.pipeline.spark.internals import end_java
 from streaming.pipeline.spark.spark_session import CLASS_ARCHIVES, start_spark
-from streaming.pipeline.step import Step
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.status_store import StatusStore
 
@@ -74,7 +74,9 @@ def _run_query(folder: Path, written: Path) -> None:
         spark = start_spark(master="local[2]", logs=checkpoint.logs, settings={}, written_archive=written)
         query = Query(spark, checkpoint, deliver)
         query.start(
-            Step({_CLUSTER: ClusterSettings(name=_CLUSTER, bootstrap=(_ADDRESS,))}, spark_folder=checkpoint.pages)
+            ClusterProcessor(
+                {_CLUSTER: ClusterSettings(name=_CLUSTER, bootstrap=(_ADDRESS,))}, spark_folder=checkpoint.pages
+            )
         )
         failed = FailedObservation(source=ObservationSource.QUORUM, endpoint=_ADDRESS, reason=Reason.REFUSED, detail="")
         for batch in range(2):

@@ -1,4 +1,4 @@
-"""foreachBatch: passes the step's output to what notifies, to the page and to the quarantine. Runs on the driver.
+"""foreachBatch: passes the processor's output to what notifies, to the page and to the quarantine. Runs on the driver.
 
 Idempotent by what the rows say, never by batch id: a new checkpoint starts again at batch 0. A batch that was delivered
 before still runs its plan, because Spark fails a batch whose stateful plan did not run.
@@ -52,7 +52,7 @@ class PolledGatherer(Protocol):
 
 
 class Deliver:
-    """The function that Spark calls with each micro-batch of the step's output rows."""
+    """The function that Spark calls with each micro-batch of the processor's output rows."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Alerts before Spark is up, and while a query is restarted: of the rules that need no history (`EarlyCluster`).
 
-They are evaluated on the polls, probes and failed attempts since. The step evaluates the same rows later: the newer
-evaluation counts (`Notifying`).
+They are evaluated on the polls, probes and failed attempts since. The processor evaluates the same rows later:
+the newer evaluation counts (`Notifying`).
 """
 
 import logging
@@ -31,7 +31,7 @@ _ROWS: Final = 2_000
 
 
 class EarlyEvaluation:
-    """A thread of the driver that evaluates the clusters, each until the step has caught up; it ends with the last one.
+    """A thread of the driver that evaluates each cluster until the processor has caught up; it ends with the last one.
 
     On a busy machine Spark takes minutes to start, and a minute to restart a query. What is found is recorded in the
     ledger and sent, and so is what was pending when the job before ended. It begins with the rows that are published
@@ -110,7 +110,7 @@ class EarlyEvaluation:
                 self._notifying.put_early(found)
         except MemoryError:
             raise
-        except Exception as error:  # noqa: BLE001 - it concerns one cluster, and the step reports such a row
+        except Exception as error:  # noqa: BLE001 - it concerns one cluster, and the processor reports such a row
             why, name = failure_reason(error), row.cluster
             log.warning("cluster %s is not evaluated before Spark is up: %s", name, why, extra={"cluster": name})
             self._end(name)

@@ -41,7 +41,7 @@ class InitialState:
     job: InitialJobState
 
     def encoded(self, clusters: Mapping[str, ClusterSettings]) -> Mapping[str, bytes]:
-        """Returns the state of each of these clusters that the ledger has alerts of, as the step stores it."""
+        """Returns the state of each of these clusters that the ledger has alerts of, as the processor stores it."""
         return {
             name: ClusterMonitor(clusters[name], tracked=tracked).to_bytes()
             for name, tracked in self.clusters.items()

@@ -91,9 +91,9 @@ class Notifying:
         self._newest_delivery: Dispatcher | None = None
         """Also while another job notifies."""
         self._firing: dict[str, Firing] = {}
-        """The newest of each cluster by the step."""
+        """The newest of each cluster by the processor."""
         self._early: dict[str, Firing] = {}
-        """Those of the early evaluation, of the clusters that the step does not evaluate yet."""
+        """Those of the early evaluation, of the clusters that the processor does not evaluate yet."""
         self._changed: set[str] | None = None
         """The clusters that the ledger may not agree with; None: all."""
         self._refresh_at = 0.0
@@ -144,7 +144,7 @@ class Notifying:
             yield
 
     def put(self, firing: Firing) -> None:
-        """Keeps what fires in a cluster by the step."""
+        """Keeps what fires in a cluster by the processor."""
         with self._lock:
             before = self._firing.get(firing.cluster)
             self._firing[firing.cluster] = firing if before is None else firing.after(before)
@@ -158,7 +158,7 @@ class Notifying:
             self._note_change(firing.cluster)
 
     def end_early(self, cluster: str) -> None:
-        """The step evaluates this cluster: what the early evaluation found counts no longer."""
+        """The processor evaluates this cluster: what the early evaluation found counts no longer."""
         with self._lock:
             self._early.pop(cluster, None)
             self._note_change(cluster)

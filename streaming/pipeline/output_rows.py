@@ -1,6 +1,6 @@
-"""The rows that the step yields and `deliver` reads, and the step's data frames.
+"""The rows that the processor yields and `deliver` reads, and the processor's data frames.
 
-pandas neither sorts nor groups nor looks at values: for a few rows each takes longer than the step.
+pandas neither sorts nor groups nor looks at values: for a few rows each takes longer than the processor.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""The streaming query: source -> step -> deliver, restartable from its checkpoint."""
+"""The streaming query: source -> processor -> deliver, restartable from its checkpoint."""
 
 import re
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 from connectors.errors import UsageError
 from connectors.relay.relay_message import RowsLostError
 from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.cluster_processor import ClusterProcessor
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.schema import OUTPUT, STATE
 from streaming.pipeline.source import JournalSource
@@ -25,7 +26,6 @@ from streaming.pipeline.spark.errors import (
     stop_ignoring_errors,
 )
 from streaming.pipeline.spark.internals import release
-from streaming.pipeline.step import Step
 from streaming.pipeline.topic_source import TopicSource
 from streaming.replay.state_codec import UnusableStateError
 
@@ -43,14 +43,14 @@ _TWO_QUERIES = ("CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming queries are 
 _UNUSABLE = re.compile(
     "|".join(rf"{each.__module__}\.{each.__name__}: (.+)" for each in (UnusableStateError, RowsLostError))
 )
-"""In the traceback of a Python worker or of the planner: the step cannot continue with a stored state, or the topic no
-longer has the rows that follow it."""
+"""In the traceback of a Python worker or of the planner: the processor cannot continue with a stored state, or the
+topic no longer has the rows that follow it."""
 _REFUSED = re.compile(rf"{UsageError.__module__}\.{UsageError.__name__}: (.+)")
-"""In the traceback of a Python worker: the step refused the state of another cluster."""
+"""In the traceback of a Python worker: the processor refused the state of another cluster."""
 
 
 class Query:
-    """The query of a job. A changed step needs a restarted query."""
+    """The query of a job. A changed processor needs a restarted query."""
 
     def __init__(
         self,
@@ -76,13 +76,13 @@ class Query:
         self._running: StreamingQuery | None = None
         self._starts = 0
 
-    def start(self, step: Step) -> None:
-        """Starts the query from the checkpoint, with this step; raises as `wait`."""
+    def start(self, processor: ClusterProcessor) -> None:
+        """Starts the query from the checkpoint, with this processor; raises as `wait`."""
         self._running, self.has_evaluated = None, False
         self._starts += 1
         deliver = partial(self._deliver_batch, self._starts)
         try:
-            self._running = start(self.spark, self._checkpoint, step, deliver, self.topic, self._trigger_s)
+            self._running = start(self.spark, self._checkpoint, processor, deliver, self.topic, self._trigger_s)
         except SPARK_ERRORS as problem:
             raise self._failure(f"does not start on {self._checkpoint.location}", problem) from problem
 
@@ -95,7 +95,7 @@ class Query:
         """Waits `seconds` while the query runs.
 
         Raises:
-            UsageError: the step refuses the checkpoint's state, which another cluster wrote.
+            UsageError: the processor refuses the checkpoint's state, which another cluster wrote.
             StateError: the query cannot continue with its state.
             CheckpointInUseError: another job uses the checkpoint.
             BusyError: the machine is too busy.
@@ -135,14 +135,16 @@ class Query:
 def start(
     spark: SparkSession,
     checkpoint: Checkpoint,
-    step: Step,
+    processor: ClusterProcessor,
     deliver: DeliverBatch,
     topic: TopicSource | None,
     trigger_s: float = 0.0,
 ) -> StreamingQuery:
-    """Starts the pipeline: source -> step -> deliver, at most one batch in `trigger_s` seconds."""
+    """Starts the pipeline: source -> processor -> deliver, at most one batch in `trigger_s` seconds."""
     rows = _journal_rows(spark, checkpoint) if topic is None else topic.observations(spark, checkpoint.topic_files)
-    output = rows.groupBy("group").applyInPandasWithState(step, OUTPUT, STATE, "append", GroupStateTimeout.NoTimeout)
+    output = rows.groupBy("group").applyInPandasWithState(
+        processor, OUTPUT, STATE, "append", GroupStateTimeout.NoTimeout
+    )
     return (
         output.writeStream.foreachBatch(_released_after(deliver))
         .queryName(QUERY_NAME)

@@ -1,4 +1,4 @@
-"""The schemas of Spark's rows: observation, the step's output, the state; and how observations and states are packed.
+"""The schemas of Spark's rows: observation, the processor's output, the state; and how they are packed.
 
 The observation row is `connectors.observations.observation.Observation`: a test holds them equal. State is one binary
 column: array and map columns in state crash Spark 4.2, and a restart refuses a column whose type has changed.
@@ -47,7 +47,7 @@ PACKED = StructType(
         StructField("observation", BinaryType(), nullable=False),
     ]
 )
-"""An observation on its way to the step, as `pack` makes it."""
+"""An observation on its way to the processor, as `pack` makes it."""
 
 OUTPUT = StructType(
     [
@@ -57,7 +57,7 @@ OUTPUT = StructType(
         StructField("body", StringType(), nullable=False),
     ]
 )
-"""The rows that the step yields: `streaming.pipeline.output_rows` documents each kind."""
+"""The rows that the processor yields: `streaming.pipeline.output_rows` documents each kind."""
 
 STATE = StructType([StructField("state", BinaryType(), nullable=False)])
 """The states of the clusters of a group, as `pack_states` makes it."""

@@ -1,8 +1,8 @@
 """Back-test: the alerts that the job would send for recorded observations, with any configuration.
 
-The rows of a journal or of a log directory are applied by the same `ClusterMonitor` as in the job's step, so the alerts
-and their times are the job's. Sinks, routes and silences are not applied. The alerts of two configurations on the same
-observations are compared: what is sent more, less, earlier or later.
+The rows of a journal or of a log directory are applied by the same `ClusterMonitor` as in the job's processor, so the
+alerts and their times are the job's. Sinks, routes and silences are not applied. The alerts of two configurations on
+the same observations are compared: what is sent more, less, earlier or later.
 """
 
 from collections import defaultdict

@@ -21,10 +21,10 @@ from connectors.store.journal_writer import JournalWriter
 from streaming.config.root import SHUFFLE_PARTITIONS
 from streaming.pipeline import query
 from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.cluster_processor import ClusterProcessor
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.source import ROWS_PER_BATCH
 from streaming.pipeline.spark.spark_session import start_spark
-from streaming.pipeline.step import Step
 from tests.bench.job_cost import cpu_s, processes_of
 from tests.job.spark_cluster import standalone_cluster
 from tests.unit.streaming.pipeline.quiet_cluster import cluster_names, quiet_second, settings_of
@@ -66,8 +66,8 @@ def measured(clusters: int, executors: int) -> dict[str, Any]:
             settings = {SHUFFLE_PARTITIONS: str(executors), "spark.executor.memory": "700m"}
             spark = start_spark(master=master, logs=checkpoint.logs, settings=settings)
             collector = CostCollector()
-            step = Step({name: settings_of(name) for name in names}, spark_folder=checkpoint.pages)
-            running = query.start(spark, checkpoint, step, cast(Deliver, collector), None)
+            processor = ClusterProcessor({name: settings_of(name) for name in names}, spark_folder=checkpoint.pages)
+            running = query.start(spark, checkpoint, processor, cast(Deliver, collector), None)
             while len(collector.costs) < _WARM_UP + _MEASURED:
                 running.awaitTermination(1)
             running.stop()

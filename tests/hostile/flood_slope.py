@@ -1,4 +1,4 @@
-"""Floods: what one controller repeats n, 2n and 4n times takes at most a time in proportion, in redaction and step."""
+"""Floods: what one controller repeats n, 2n and 4n times takes a time in proportion, in redaction and processor."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,8 +13,8 @@ from connectors.observations.observation import Observation, ObservationEvent, O
 from rules.model.identifiers import Endpoint, Millis, NodeId
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.replica import Poll
+from streaming.pipeline.cluster_processor import ClusterProcessor
 from streaming.pipeline.schema import group_of, pack
-from streaming.pipeline.step import Step
 from tests.hostile.record_floods import RECORD_FLOODS, flood
 from tests.hostile.section import SectionResult
 from tests.scripts.log_script import failed, poll, probed, replica, view
@@ -89,11 +89,11 @@ def _count(name: str) -> int:
 
 
 def _seconds(rows: Callable[[int], Sequence[Observation]], count: int) -> float:
-    Step._cache.clear()
+    ClusterProcessor._cache.clear()
     began = time.thread_time()
     made = rows(count)
-    step, state = Step({CLUSTER: settings_of(CLUSTER)}), OneState()
-    for _ in step((group_of(CLUSTER),), iter([pack(made).to_pandas()]), cast(GroupState, state)):
+    processor, state = ClusterProcessor({CLUSTER: settings_of(CLUSTER)}), OneState()
+    for _ in processor((group_of(CLUSTER),), iter([pack(made).to_pandas()]), cast(GroupState, state)):
         pass
     return time.thread_time() - began
 

@@ -125,7 +125,7 @@ class HostileCases:
         result = self._path.monitor(row, render=rng.randrange(_RENDER_EVERY) == 0)
         leaked = SECRET.encode() in result.output and SECRET.encode() not in row.payload
         assert not leaked, "a credential is in an alert, the status or the page"
-        assert not result.contained, f"the step contained an exception: {result.contained[0]}"
+        assert not result.contained, f"the processor contained an exception: {result.contained[0]}"
         return "applied"
 
 

@@ -1,6 +1,6 @@
 """The path of one observation, from the gatherer's bytes to the rendered page, in one process and without Spark's JVM.
 
-Every function is the product's own: redaction, journal row, step, status, page, API and metrics. Only
+Every function is the product's own: redaction, journal row, processor, status, page, API and metrics. Only
 Spark's scheduling is left out, and the GroupState is a variable.
 """
 
@@ -26,9 +26,9 @@ from rules.model.monitoring import Vantage
 from streaming.metrics.job_metrics import CLUSTER_METRICS
 from streaming.metrics.metric_spec import CLUSTER, ClusterSample, family
 from streaming.metrics.rates import Rates
+from streaming.pipeline.cluster_processor import ClusterProcessor
 from streaming.pipeline.output_rows import OutputKind
 from streaming.pipeline.schema import group_of, pack, pack_states
-from streaming.pipeline.step import Step
 from streaming.replay.contract_violations import APPLIES, EVALUATES, READS, RENDERS
 from streaming.status.cluster_status import ClusterStatus, from_json
 from streaming.status.status_store import StatusStore
@@ -53,7 +53,7 @@ class PathResult:
 
     @property
     def contained(self) -> list[str]:
-        """Exceptions that the step contained: each is a value that should have been refused before."""
+        """Exceptions that the processor contained: each is a value that should have been refused before."""
         return [str(alert.evidence["example"]) for alert in self.alerts if alert.subject in _CONTAINED]
 
 
@@ -68,7 +68,7 @@ class MonitoredPath:
         self.position = int(cluster.monitor.machine.log.position)
         self.sequence = cluster.monitor.machine.sequence
         self.now_ms = int(cluster.monitor.machine.now_ms)
-        self._step = Step({CLUSTER_NAME: replace(cluster.monitor.settings, vantage=Vantage.INSIDE)})
+        self._processor = ClusterProcessor({CLUSTER_NAME: replace(cluster.monitor.settings, vantage=Vantage.INSIDE)})
         self._folder = TemporaryDirectory(prefix="kraftwatch-hostile-")
         self._store = StatusStore([CLUSTER_NAME])
         self._quarantine = quarantine_of(job_database(Path(self._folder.name)), keep=100)
@@ -92,8 +92,8 @@ class MonitoredPath:
         assert read == row, "the journal returns another row than was written"
         state = OneState()
         state.value = pack_states({CLUSTER_NAME: self.healthy_blob if blob is None else blob})
-        Step._cache.clear()
-        frames = self._step((group_of(CLUSTER_NAME),), iter([pack([read]).to_pandas()]), cast(GroupState, state))
+        ClusterProcessor._cache.clear()
+        frames = self._processor((group_of(CLUSTER_NAME),), iter([pack([read]).to_pandas()]), cast(GroupState, state))
         result = self._delivered(pd.concat(list(frames)))
         if render and result.status is not None:
             result.output += self._rendered(result)

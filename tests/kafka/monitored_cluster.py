@@ -1,6 +1,6 @@
-"""Monitors a real quorum in a test: a gatherer process, and in this process the pure part of the job's step.
+"""Monitors a real quorum in a test: a gatherer process, and in this process the pure part of the job's processor.
 
-The step decodes, applies and evaluates rows without Spark, so that a scenario takes only the seconds that Kafka needs.
+The processor decodes, applies and evaluates rows without Spark, so that a scenario takes the seconds that Kafka needs.
 The state of the quorum is kept from scenario to scenario; alerts start empty in each, with the scenario's thresholds.
 """
 

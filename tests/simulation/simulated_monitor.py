@@ -130,5 +130,5 @@ class RedeliveredMonitor:
 
 
 def _in_order(rows: Sequence[DecodedRow]) -> list[DecodedRow]:
-    """Sorts rows as the step does."""
+    """Sorts rows as the processor does."""
     return sorted(rows, key=lambda row: row.sequence)

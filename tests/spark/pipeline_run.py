@@ -23,11 +23,11 @@ from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason, Vantage
 from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.cluster_processor import ClusterProcessor
 from streaming.pipeline.deliver import Deliver, PollTimes
 from streaming.pipeline.initial_state import initial_state
 from streaming.pipeline.notifying import Notifying
 from streaming.pipeline.query import Query
-from streaming.pipeline.step import Step
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.status_store import StatusStore
 from tests.eventually import eventually
@@ -86,7 +86,9 @@ class PipelineRun:
         )
         self.query = Query(self.spark, self.checkpoint, deliver)
         initial = initial_state(ledger.firing(), ledger.history(), now_ms=Millis(self.now_ms)).encoded(self.settings)
-        self.query.start(Step(self.settings, initial=initial, spark_folder=self.checkpoint.pages, snapshots=True))
+        self.query.start(
+            ClusterProcessor(self.settings, initial=initial, spark_folder=self.checkpoint.pages, snapshots=True)
+        )
 
     def request_polls(self, requests: Mapping[str, PollTimes]) -> None:
         self.requested_polls += [(cluster, due_ms) for cluster, (due_ms, _) in requests.items() if due_ms is not None]

@@ -36,7 +36,7 @@ def page_history_is(pipeline: PipelineRun, *expected: tuple[str, str]) -> None:
 def test_no_leader_fires_after_hold_and_resolves_after_clear(pipeline: PipelineRun) -> None:
     pipeline.start()
     pipeline.lose_the_leader(times=3)
-    # The step requests a poll for the end of the hold.
+    # The processor requests a poll for the end of the hold.
     eventually(lambda: ("prod", START_MS + 5_000) in pipeline.requested_polls, within_s=60)
     assert pipeline.alerts() == []
     pipeline.lose_the_leader(times=5)

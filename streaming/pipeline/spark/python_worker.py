@@ -20,9 +20,9 @@ def begin_task(shared: Path | None = None) -> None:
     """Keeps freed memory, excludes from garbage collection what is alive now, and checks the folder; for each task.
 
     Spark's daemon runs a full collection after each task, so what is alive when the next one begins is no garbage: the
-    imported modules, and in the step the state of every cluster. Traversing the 100,000 permanent objects of pandas,
-    pyarrow and pydantic took four fifths of an idle worker's CPU time; traversing the state of 1,000 clusters took
-    longer than evaluating them. What is freed later is freed by its reference count.
+    imported modules, and in the processor the state of every cluster. Traversing the 100,000 permanent objects of
+    pandas, pyarrow and pydantic took four fifths of an idle worker's CPU time; traversing the state of 1,000 clusters
+    took longer than evaluating them. What is freed later is freed by its reference count.
 
     Raises UsageError if this worker does not find the file `shared`.
     """

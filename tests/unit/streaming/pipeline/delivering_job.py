@@ -1,4 +1,4 @@
-"""A job whose batches a test delivers: the rows as the step yields them, one ledger, and one sink for people."""
+"""A job whose batches a test delivers: the rows as the processor yields them, one ledger, and one sink for people."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -81,7 +81,7 @@ class Job:
         )
 
     def finds(self, firing: Firing) -> None:
-        """Its step has evaluated a cluster."""
+        """Its processor has evaluated a cluster."""
         self.notifying.put(firing)
         self.notifying.send()
 

@@ -1,4 +1,4 @@
-"""One cluster whose rows a test passes to the step, batch by batch, as Spark does; the decoder is left out."""
+"""One cluster whose rows a test passes to the processor, batch by batch, as Spark does; the decoder is left out."""
 
 import pickle
 from collections.abc import Iterable, Mapping
@@ -15,8 +15,8 @@ from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Reason, Vantage
+from streaming.pipeline.cluster_processor import ClusterProcessor
 from streaming.pipeline.schema import group_of, pack, pack_states, unpack_states
-from streaming.pipeline.step import Step
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
 from tests.present import present
@@ -36,7 +36,7 @@ def decoded(row: Observation) -> DecodedRow:
 
 @dataclass
 class OneCluster:
-    """Its rows are a second apart. `options`: those of the step."""
+    """Its rows are a second apart. `options`: those of the processor."""
 
     thresholds: Mapping[str, Thresholds] = field(default_factory=lambda: thresholds_for({}))
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -57,11 +57,11 @@ class OneCluster:
     def batch(self, *rows: Iterable[Event], restarted: bool = True, at_ms: int | None = None) -> None:
         """Passes a batch to a worker that was restarted or not; `at_ms`: the time of the rows."""
         if restarted:
-            Step._cache.clear()
-        step = Step({"prod": replace(SETTINGS, thresholds=self.thresholds)}, **self.options)
+            ClusterProcessor._cache.clear()
+        processor = ClusterProcessor({"prod": replace(SETTINGS, thresholds=self.thresholds)}, **self.options)
         frames = pd.concat([self._frame(row, at_ms) for row in rows])
-        with patch("streaming.pipeline.step.decoded_row", decoded):
-            for frame in step((group_of("prod"),), iter([frames]), self.state):
+        with patch("streaming.pipeline.cluster_processor.decoded_row", decoded):
+            for frame in processor((group_of("prod"),), iter([frames]), self.state):
                 assert len(frame), "no frame without a row"
                 self.output += frame.itertuples(index=False)
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from connectors.observations.observation import Observation
 from connectors.store.alert_codec import FIRING
 from rules.alert import Alert
+from streaming.pipeline.cluster_processor import ClusterProcessor
 from streaming.pipeline.output_rows import OutputRow
 from streaming.pipeline.schema import GROUPS, group_of, pack, pack_states, unpack_states
-from streaming.pipeline.step import Step
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from tests.recordings import BROKER_RESTART, TWO_CLUSTERS, RecordedJournal
@@ -27,14 +27,14 @@ GROUP = 5
 
 @pytest.fixture(autouse=True)
 def no_former_states() -> Iterator[None]:
-    Step._cache.clear()
+    ClusterProcessor._cache.clear()
     yield
-    Step._cache.clear()
+    ClusterProcessor._cache.clear()
 
 
 @dataclass
 class OneGroup:
-    """Calls the step as Spark does, with the rows of several clusters as one group."""
+    """Calls the processor as Spark does, with the rows of several clusters as one group."""
 
     clusters: Mapping[str, ClusterSettings]
     state: OneState = field(default_factory=OneState)
@@ -42,7 +42,7 @@ class OneGroup:
 
     def batch(self, rows: Iterable[Observation]) -> None:
         state: Any = self.state
-        for frame in Step(self.clusters)((GROUP,), iter([pack([*rows]).to_pandas()]), state):
+        for frame in ClusterProcessor(self.clusters)((GROUP,), iter([pack([*rows]).to_pandas()]), state):
             self.output += [(*row,) for row in frame.itertuples(index=False)]
 
     @property
@@ -90,9 +90,9 @@ def test_alerts_of_a_recording_are_those_of_each_cluster_alone(journal: Recorded
         together.batch(rows[at:until])
         at = until
         if restarted:
-            Step._cache.clear()
+            ClusterProcessor._cache.clear()
     for cluster, group in alone.items():
-        Step._cache.clear()
+        ClusterProcessor._cache.clear()
         of_cluster = [row for row in rows if row.cluster == cluster]
         for first in range(0, len(of_cluster), 500):
             group.batch(of_cluster[first : first + 500])
@@ -113,7 +113,7 @@ def test_what_fires_does_not_end_because_its_clusters_state_is_damaged() -> None
     group.batch(rows[:300])
     assert ("broker-fenced", "broker 102", "firing") in states_of(group)
     group.state.value = pack_states({"lab": group.states["lab"][:-1]})
-    Step._cache.clear()
+    ClusterProcessor._cache.clear()
     group.batch(rows[300:700])
 
     found = states_of(group)
@@ -139,7 +139,7 @@ def test_a_cluster_without_rows_is_neither_decoded_nor_encoded() -> None:
     group = quiet_group([one, other])
     group.batch(seconds([one, other], 0, 3))
     before = group.states
-    Step._cache.clear()
+    ClusterProcessor._cache.clear()
 
     with (
         patch.object(ClusterMonitor, "restored", wraps=ClusterMonitor.restored) as decodes,
@@ -171,7 +171,7 @@ def test_a_damaged_state_concerns_its_own_cluster_only() -> None:
     group.batch(seconds(names, 0, 3))
     states = {**group.states, names[1]: b"damaged"}
     group.state.value = pack_states(states)
-    Step._cache.clear()
+    ClusterProcessor._cache.clear()
     group.output.clear()
 
     group.batch(seconds(names, 3, 6))

@@ -1,6 +1,6 @@
 """What the ledger's alerts mean for a start: alerts before Spark is up, and the states that clusters begin with.
 
-The rules that need no history fire before Spark is up, mute no other rule, and the step does not send them again.
+The rules that need no history fire before Spark is up, mute no other rule, and the processor does not send them again.
 """
 
 from collections import deque
@@ -111,7 +111,7 @@ def test_step_supersedes_once_it_has_evaluated_what_was_evaluated_at_its_first_s
 
 
 class StartingJob:
-    """A job whose Spark is not up: journal, ledger, one sink; and later the step, which has seen more."""
+    """A job whose Spark is not up: journal, ledger, one sink; and later the processor, which has seen more."""
 
     def __init__(self, folder: Path, journal: JournalWriter) -> None:
         self.folder, self.journal = folder, journal
@@ -131,12 +131,12 @@ class StartingJob:
     def sent(self) -> list[AlertState]:
         return [one.state for one in self.sink.transitions if one.rule == "no-leader"]
 
-    def send_from_step(self, step: OneCluster) -> None:
-        """Delivers what the step has made, as a batch does."""
-        for row in step.taken("firing"):
+    def send_from_processor(self, processor: OneCluster) -> None:
+        """Delivers what the processor has made, as a batch does."""
+        for row in processor.taken("firing"):
             self.notifying.put(FIRING.validate_json(row.body))
         self.notifying.send()
-        for row in step.taken("status"):
+        for row in processor.taken("status"):
             self.store.put_status(from_json(row.body), at_ms=wall_ms())
 
 
@@ -150,18 +150,18 @@ def job(tmp_path: Path) -> Iterator[StartingJob]:
 def test_alert_before_spark_is_up_is_sent_once_although_the_step_knows_the_condition_for_longer(
     job: StartingJob,
 ) -> None:
-    step = OneCluster()
+    processor = OneCluster()
     with job.early() as early:
         job.gather(rows(leaderless(), range(3, 12)))
         eventually(lambda: job.sent() == [AlertState.FIRING], within_s=60)
         # The state from before the restart knows that the leader was lost three seconds earlier.
         for _ in range(20):
-            step.batch(leaderless())
-        job.send_from_step(step)
+            processor.batch(leaderless())
+        job.send_from_processor(processor)
         eventually(lambda: not early._thread.is_alive(), within_s=60)
     for _ in range(20):
-        step.batch(healthy())
-    job.send_from_step(step)
+        processor.batch(healthy())
+    job.send_from_processor(processor)
 
     assert job.sent() == [AlertState.FIRING, AlertState.RESOLVED]
     assert len({one.started_at_ms for one in job.sink.transitions if one.rule == "no-leader"}) == 1
@@ -169,14 +169,14 @@ def test_alert_before_spark_is_up_is_sent_once_although_the_step_knows_the_condi
 
 
 def test_alert_of_which_the_step_knows_nothing_is_resolved_by_the_early_evaluation(job: StartingJob) -> None:
-    step = OneCluster()
+    processor = OneCluster()
     with job.early() as early:
         job.gather(rows(leaderless(), range(8)))
         eventually(lambda: job.sent() == [AlertState.FIRING], within_s=60)
         job.gather(rows(healthy(), range(8, 30)))
         for _ in range(40):
-            step.batch(healthy())
-        job.send_from_step(step)
+            processor.batch(healthy())
+        job.send_from_processor(processor)
         eventually(lambda: not early._thread.is_alive(), within_s=60)
 
     assert job.sent() == [AlertState.FIRING, AlertState.RESOLVED]

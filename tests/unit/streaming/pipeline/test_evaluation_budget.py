@@ -12,12 +12,11 @@ from connectors.observations.observation import Observation
 from connectors.store.alert_codec import ALERT
 from rules.alert import Alert
 from rules.model.identifiers import Millis
-from streaming.pipeline import evaluation_budget
-from streaming.pipeline import step as step_module
+from streaming.pipeline import cluster_processor, evaluation_budget
+from streaming.pipeline.cluster_processor import ClusterProcessor
 from streaming.pipeline.evaluation_budget import CLUSTER_S, TASK_S, EvaluationBudget
 from streaming.pipeline.output_rows import WAITING_ROWS, OutputKind, OutputRow
 from streaming.pipeline.schema import pack, unpack_states
-from streaming.pipeline.step import Step
 from streaming.replay.cluster_monitor import ClusterMonitor, WaitingRows
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
@@ -45,7 +44,7 @@ class CpuClock:
 
 @dataclass
 class BudgetedGroup:
-    """Passes batches of a group to the step, of which each row takes `clock.row_s`."""
+    """Passes batches of a group to the processor, of which each row takes `clock.row_s`."""
 
     clusters: Mapping[str, ClusterSettings]
     clock: CpuClock
@@ -55,17 +54,17 @@ class BudgetedGroup:
 
     def batch(self, rows: Sequence[Observation], *, restarted: bool = False) -> None:
         if restarted:
-            Step._cache.clear()
+            ClusterProcessor._cache.clear()
         state: Any = self.state
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(step_module, "EvaluationBudget", lambda: EvaluationBudget(self.clock))
-            step = Step(self.clusters, spark_folder=self.folder)
-            for frame in step((GROUP,), iter([pack(rows).to_pandas()]), state):
+            patched.setattr(cluster_processor, "EvaluationBudget", lambda: EvaluationBudget(self.clock))
+            processor = ClusterProcessor(self.clusters, spark_folder=self.folder)
+            for frame in processor((GROUP,), iter([pack(rows).to_pandas()]), state):
                 self.output += [(*row,) for row in frame.itertuples(index=False)]
 
     def monitor(self, cluster: str) -> ClusterMonitor:
         assert self.state.value is not None
-        pages = Step({}, spark_folder=self.folder).pages(cluster)
+        pages = ClusterProcessor({}, spark_folder=self.folder).pages(cluster)
         return ClusterMonitor.restored(unpack_states(self.state.value)[cluster], self.clusters[cluster], pages)
 
     def alerts(self, cluster: str) -> list[Alert]:
@@ -81,9 +80,9 @@ class BudgetedGroup:
 
 @pytest.fixture(autouse=True)
 def no_former_states() -> Iterator[None]:
-    Step._cache.clear()
+    ClusterProcessor._cache.clear()
     yield
-    Step._cache.clear()
+    ClusterProcessor._cache.clear()
 
 
 def rows_of(cluster: str, seconds: int, first: int = 0) -> list[Observation]:
@@ -138,7 +137,7 @@ def test_rows_that_wait_give_the_alerts_that_they_give_at_once(seed: int, tmp_pa
         until = at + random.randint(1, 400)
         at_once.batch(rows[at:until])
         at = until
-    Step._cache.clear()
+    ClusterProcessor._cache.clear()
     at = 0
     while at < len(rows):
         until = at + random.randint(1, 400)
@@ -191,7 +190,7 @@ def test_a_row_that_fails_while_others_wait_loses_none_of_them(monkeypatch: pyte
 
 
 def test_too_many_bytes_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(step_module, "MOST_WAITING_BYTES", 100)
+    monkeypatch.setattr(cluster_processor, "MOST_WAITING_BYTES", 100)
     assert evaluation_budget.MOST_WAITING_BYTES > 100
     group = BudgetedGroup(CLUSTERS, CpuClock(row_s=CLUSTER_S))
 

@@ -9,9 +9,9 @@ from pyspark.errors import PySparkException
 
 from streaming.pipeline import query as queries
 from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.cluster_processor import ClusterProcessor
 from streaming.pipeline.query import TOO_SLOW, Query
 from streaming.pipeline.spark.errors import BusyError, CheckpointInUseError, FullDiskError, JobError, StateError
-from streaming.pipeline.step import Step
 
 UNUSED: Any = None
 
@@ -31,7 +31,7 @@ class Running:
 def started(running: Running, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Query:
     monkeypatch.setattr(queries, "start", lambda *_: running)
     query = Query(UNUSED, Checkpoint(folder=folder), UNUSED)
-    query.start(Step({}))
+    query.start(ClusterProcessor({}))
     return query
 
 
@@ -76,7 +76,7 @@ def test_an_ended_query_is_reported_in_one_sentence(
     assert not any(advice in str(ended.value) for advice in ("restart", "move"))
 
 
-WORKER = """  File "/opt/kraftwatch/streaming/pipeline/step.py", line 250, in _restored
+WORKER = """  File "/opt/kraftwatch/streaming/pipeline/cluster_processor.py", line 250, in _restored
 streaming.replay.state_codec.UnusableStateError: the state of cluster prod has version 9, and this kraftwatch reads ver
 """
 PLANNER = """  File "/opt/kraftwatch/connectors/relay/topic_follower.py", line 185, in _note_error
@@ -123,8 +123,8 @@ def test_a_batch_of_the_former_query_does_not_show_that_the_next_one_works(
     delivers: list[Any] = []
     monkeypatch.setattr(queries, "start", lambda *given: delivers.append(given[3]))
     query = Query(UNUSED, Checkpoint(folder=tmp_path), lambda *_: None)  # type: ignore[arg-type]
-    query.start(Step({}))
-    query.start(Step({}))
+    query.start(ClusterProcessor({}))
+    query.start(ClusterProcessor({}))
     former, present = delivers
 
     former(UNUSED, 7)

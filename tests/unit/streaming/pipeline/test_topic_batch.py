@@ -14,9 +14,9 @@ from connectors.observations.observation import Observation, ObservationKind, Ur
 from connectors.relay.relay_message import Baseline, RefusedPart, RelayMessage, TopicMessage, first_sequence
 from rules.model.identifiers import Millis
 from rules.model.monitoring import FailedObservation, ObservationSource, Reason
+from streaming.pipeline.cluster_processor import ClusterProcessor
 from streaming.pipeline.output_rows import observations
 from streaming.pipeline.schema import REFUSED
-from streaming.pipeline.step import Step
 from streaming.pipeline.topic_batch import MOST_S, MOST_WAITING, MessageReader, RelayedCluster, TopicBatch
 
 FAILED = FailedObservation(source=ObservationSource.QUORUM, endpoint="c1:9093", reason=Reason.NO_LEADER, detail="none")
@@ -116,7 +116,7 @@ def received(*batches: Sequence[TopicMessage], **baselines: int) -> list[int]:
 def refused(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Yields the bodies of the quarantine's rows."""
     state: Any = None  # it is not used
-    (output,) = Step({})((REFUSED,), iter([frame]), state)
+    (output,) = ClusterProcessor({})((REFUSED,), iter([frame]), state)
     assert output.kind.tolist() == ["quarantine"] * len(output)
     for row in output.itertuples():
         body: dict[str, Any] = json.loads(str(row.body))

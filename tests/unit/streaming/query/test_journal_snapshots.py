@@ -16,10 +16,10 @@ from rules.alert import Alert
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
+from streaming.pipeline.cluster_processor import SNAPSHOT_MS, ClusterProcessor
 from streaming.pipeline.deliver import journal_snapshot
 from streaming.pipeline.output_rows import OutputKind
 from streaming.pipeline.schema import pack
-from streaming.pipeline.step import SNAPSHOT_MS, Step
 from streaming.query import recording
 from streaming.query.past_replay import PastReplay
 from streaming.query.recording import ReplayedJournal, open_journal, replay_recording, replayed, replayed_recording
@@ -65,16 +65,16 @@ def journal(folder: Path, *clusters: Iterable[Observation], rows_a_batch: int = 
     rows = sorted((row for rows in clusters for row in rows), key=lambda row: row.observed_at_ms)
     # What rules find changes no state.
     settings = {row.cluster: replace(settings_of(row.cluster), thresholds=NO_RULES) for row in rows}
-    step = Step(settings, snapshots=True, spark_folder=pages)
+    processor = ClusterProcessor(settings, snapshots=True, spark_folder=pages)
     state: Any = OneState()
     reader = JournalReader(folder)
-    Step._cache.clear()
+    ClusterProcessor._cache.clear()
     with JournalWriter(folder) as writer:
         writer.append([*with_urgency(rows)])
         end = writer.publish()
         for begin in range(0, end, rows_a_batch):
             packed = pack([*reader.read(begin, min(end, begin + rows_a_batch))]).to_pandas()
-            frames: list[pd.DataFrame] = [*step((GROUP,), iter([packed]), state)]
+            frames: list[pd.DataFrame] = [*processor((GROUP,), iter([packed]), state)]
             found = [row for frame in frames for row in frame.itertuples() if row.kind == OutputKind.SNAPSHOT]
             reader.keep_snapshots([journal_snapshot(row) for row in found])
     return folder
@@ -236,7 +236,7 @@ def test_large_state_is_stored_more_rarely(tmp_path: Path, monkeypatch: pytest.M
     """Its pages, which are outside, are in the snapshots."""
     for name, value in {"PAGE_PARTITIONS": 4, "SMALL_PAGE": 64}.items():
         monkeypatch.setattr(stored_topics, name, value)
-    monkeypatch.setattr("streaming.pipeline.step.SNAPSHOT_MS", 1_000)
+    monkeypatch.setattr("streaming.pipeline.cluster_processor.SNAPSHOT_MS", 1_000)
     folder = journal(tmp_path, churn("amber", 7, 2, {}), rows_a_batch=20, pages=tmp_path / "pages")
 
     snapshots = [*JournalReader(folder).snapshots("amber")]

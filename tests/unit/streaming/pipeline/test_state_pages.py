@@ -1,4 +1,4 @@
-"""The step keeps large parts of a state as pages in Spark's checkpoint, and continues from any state that was kept."""
+"""The processor keeps large parts of a state as pages in Spark's checkpoint, and continues from any that was kept."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,7 +9,7 @@ import pytest
 from connectors.observations.observation import Event
 from connectors.store.durable_file import Synced, replace_file
 from streaming.pipeline import page_files
-from streaming.pipeline.step import Step
+from streaming.pipeline.cluster_processor import ClusterProcessor
 from streaming.replay import stored_topics
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.state_codec import UnusableStateError, stored_references
@@ -24,7 +24,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name, value in {"PAGE_PARTITIONS": 4, "SMALL_PAGE": 0}.items():
         monkeypatch.setattr(stored_topics, name, value)
     yield
-    Step._cache.clear()
+    ClusterProcessor._cache.clear()
 
 
 class PagedCluster(OneCluster):
@@ -39,7 +39,7 @@ class PagedCluster(OneCluster):
         self.states.append(self.blob)
 
     def partitions(self) -> object:
-        pages = Step({}, **self.options).pages("prod")
+        pages = ClusterProcessor({}, **self.options).pages("prod")
         settings = replace(SETTINGS, thresholds=self.thresholds)
         return ClusterMonitor.restored(self.blob, settings, pages=pages).machine.log.partitions.topics
 
@@ -72,7 +72,7 @@ def test_a_state_with_pages_is_the_state_without(tmp_path: Path, restarted: bool
     observations = [beginning(script), *changes(script, 60)]
     for observation in observations:
         paged.apply(*observation, restarted=restarted)
-    Step._cache.clear()
+    ClusterProcessor._cache.clear()
     whole = PagedCluster(None)
     for observation in observations:
         whole.apply(*observation)
@@ -108,7 +108,7 @@ def test_a_worker_that_is_killed_while_it_writes_a_page_changes_nothing(
     undisturbed = PagedCluster(tmp_path / "undisturbed")
     for observation in observations:
         undisturbed.apply(*observation)
-    Step._cache.clear()
+    ClusterProcessor._cache.clear()
     cluster, kills, calls = PagedCluster(tmp_path / "killed"), 0, 0
 
     def killed(path: Path, content: bytes, *, synced: Synced) -> None:

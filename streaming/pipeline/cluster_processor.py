@@ -1,4 +1,4 @@
-"""The step: decodes observations, applies them to their cluster's state and yields what fires; Spark keeps the state.
+"""The processor decodes observations, applies them to a cluster's state and yields what fires; Spark keeps the state.
 
 Spark calls it for a group of clusters (`schema.GROUPS`). Each is evaluated on its own; the state of a cluster without
 rows in the batch is neither decoded nor encoded. All decisions are in `streaming.replay.cluster_monitor`.
@@ -77,7 +77,7 @@ class _Cached(NamedTuple):
     pages: PageFiles | None
 
 
-class Step:
+class ClusterProcessor:
     """The function of `applyInPandasWithState`. Spark pickles it to the workers: it holds settings only."""
 
     _cache: ClassVar[dict[str, _Cached]] = {}
@@ -106,7 +106,7 @@ class Step:
         self._shared = shared
         self._snapshots = snapshots
         self._status_ms = min(max(STATUS_MS, STATUS_MS_PER_CLUSTER * len(clusters)), MOST_STATUS_MS)
-        # Spark unpickles the step for each task.
+        # Spark unpickles the processor for each task.
         self._task_began = False
         self._budget: EvaluationBudget | None = None
         """None for a single cluster: no other waits for it."""
@@ -176,7 +176,7 @@ class Step:
         assert after is not None, "it was stored after the rows"
         if pages is not None:
             pages.stored(stored_references(cluster, after))
-        Step._cache[cluster] = _Cached(after, settings, monitor, status_ms, before, pages)
+        ClusterProcessor._cache[cluster] = _Cached(after, settings, monitor, status_ms, before, pages)
         return after, [*output, *rendered]
 
     def _apply_within_budget(
@@ -216,7 +216,7 @@ class Step:
         return None if self._spark_folder is None else PageFiles(self._spark_folder, cluster)
 
     def _cached(self, settings: ClusterSettings, blob: bytes | None) -> _Cached | None:
-        cached = Step._cache.pop(settings.name, None)
+        cached = ClusterProcessor._cache.pop(settings.name, None)
         # A worker outlives a query, and the next query may have other settings.
         return cached if cached is not None and cached[:2] == (blob, settings) else None
 

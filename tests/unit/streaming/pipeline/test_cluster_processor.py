@@ -1,4 +1,4 @@
-"""The step: when it yields a status, and that nothing which one cluster's rows or state hold ends the query."""
+"""The processor: when it yields a status, and that nothing which one cluster's rows or state hold ends the query."""
 
 import base64
 import json
@@ -14,8 +14,8 @@ from connectors.observations.partition_run import each_event
 from connectors.store.alert_codec import FIRING
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
-from streaming.pipeline import step as step_module
-from streaming.pipeline.step import Step
+from streaming.pipeline import cluster_processor
+from streaming.pipeline.cluster_processor import ClusterProcessor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.state_codec import UnusableStateError
 from tests.scripts.log_script import LogScript, poll, replica
@@ -73,7 +73,7 @@ def test_settings_of_many_clusters_are_small_and_complete() -> None:
     """They are pickled for every task."""
     clusters = {f"cluster-{number}": numbered(number) for number in range(1_000)}
 
-    pickled = pickle.dumps(Step(clusters))
+    pickled = pickle.dumps(ClusterProcessor(clusters))
 
     assert len(pickled) < 500 * len(clusters)
     assert pickle.loads(pickled)._clusters == clusters
@@ -143,7 +143,7 @@ def test_a_state_that_cannot_be_evaluated_is_reported_and_keeps_its_last_status(
 def test_what_cannot_be_rendered_is_reported_although_the_status_can(
     monkeypatch: pytest.MonkeyPatch, render: str
 ) -> None:
-    rendered = getattr(step_module, render)
+    rendered = getattr(cluster_processor, render)
 
     def raising(cluster: str, value: Any) -> Any:
         fired = [one for one in getattr(value, "alerts", ()) if one.rule == "no-leader"]
@@ -151,7 +151,7 @@ def test_what_cannot_be_rendered_is_reported_although_the_status_can(
             raise ValueError
         return rendered(cluster, value)
 
-    monkeypatch.setattr(step_module, render, raising)
+    monkeypatch.setattr(cluster_processor, render, raising)
     cluster = OneCluster()
     for _ in range(9):
         cluster.batch(leaderless())
@@ -169,9 +169,9 @@ def test_what_fires_is_said_again_after_a_change_and_after_a_restart_only() -> N
     assert cluster.alerts() == [("no-leader", "quorum", "firing")]
     cluster.batch(leaderless(), restarted=False, at_ms=NOW + 7_500)
     assert cluster.taken("firing") == []
-    cluster.batch(leaderless(), restarted=False, at_ms=NOW + 7_000 + step_module.REPEATED_MS)
+    cluster.batch(leaderless(), restarted=False, at_ms=NOW + 7_000 + cluster_processor.REPEATED_MS)
     assert len(cluster.taken("firing")) == 1, "it still fires"
-    cluster.batch(leaderless(), restarted=True, at_ms=NOW + 7_100 + step_module.REPEATED_MS)
+    cluster.batch(leaderless(), restarted=True, at_ms=NOW + 7_100 + cluster_processor.REPEATED_MS)
     (row,) = cluster.taken("firing")
     (again,) = FIRING.validate_json(row.body).alerts
     assert again.remedy != (), "a job whose ledger lacks it sends it whole"

@@ -73,7 +73,7 @@ class JsonlSink:
             os.close(self._open())
         except OSError as error:
             raise UsageError(
-                f"The sink jsonl:{path} cannot be written: {error.strerror}; configure a file in an existing folder."
+                f"jsonl:{path} cannot be written: {error.strerror}; name a file in an existing folder"
             ) from error
 
     def send(

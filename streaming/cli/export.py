@@ -50,8 +50,7 @@ def export(
       kraftwatch data export --config kraftwatch.yaml --output s3a://lake/kw
     """
     if (config is None) == (checkpoint is None):
-        raise UsageError("give --config FILE or --checkpoint DIR, but not both")
-    place = _place(output)
+        raise UsageError("give one place: --config FILE or --checkpoint DIR")
     begin, end = options.parse_time_option("--since", since), options.parse_time_option("--until", until)
     if begin is not None and end is not None and begin >= end:
         raise UsageError("--until is not after --since: give the later time as --until")
@@ -69,6 +68,7 @@ def export(
     else:
         tables = JobTables.of_config(resolved)
     tables.require(names)
+    place = _place(output)
     written = _export(resolved, tables, names, place, (begin, end))
     print_message(f"exported to {output}: {', '.join(f'{rows} {name}' for name, rows in written.items())}")
 

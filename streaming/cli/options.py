@@ -213,7 +213,7 @@ class RecordedOptions:
         """Refuses two places, or none."""
         places = [self.journal, self.log_dir].count(None)
         if places == 0 or (places == 2 and self.config is None):
-            raise UsageError("give --journal DIR or --log-dir DIR, but not both; or --config FILE of a job alone")
+            raise UsageError("give one place: --journal DIR, --log-dir DIR, or --config FILE of a job alone")
 
 
 def writable_folder(option: str, folder: Path) -> Path:

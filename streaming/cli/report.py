@@ -67,7 +67,7 @@ def report(
       kraftwatch report --config kraftwatch.yaml --only prod
     """
     if (checkpoint is not None and journal is not None) or (checkpoint is None and journal is None and config is None):
-        raise UsageError("give --checkpoint DIR or --journal DIR, but not both; or --config FILE of a job alone")
+        raise UsageError("give one place: --checkpoint DIR, --journal DIR, or --config FILE of a job alone")
     from rules.formatting import iso
     from streaming.report.incident_report import make_report
 

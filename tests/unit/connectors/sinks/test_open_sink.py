@@ -50,7 +50,7 @@ def test_only_in_alertmanager_an_incident_ends_that_is_not_sent_again(tmp_path: 
 
 
 def test_an_unusable_config_is_reported_at_start_up(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"The sink jsonl:/no/such/folder/x cannot be written: No such file"):
+    with pytest.raises(UsageError, match=r"jsonl:/no/such/folder/x cannot be written: No such file"):
         opened(JsonlSection(path=Path("/no/such/folder/x")), tmp_path)
     with pytest.raises(UsageError, match="cannot read /no/such/file: no such file or directory"):
         opened(WebhookSection(url_file=Path("/no/such/file")), tmp_path)

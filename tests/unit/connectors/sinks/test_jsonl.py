@@ -110,7 +110,7 @@ def test_an_unusable_path_is_reported_in_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be written: Is a directory"):
         JsonlSink(tmp_path)
     with pytest.raises(
-        UsageError, match="cannot be written: No such file or directory; configure a file in an existing folder"
+        UsageError, match="cannot be written: No such file or directory; name a file in an existing folder"
     ):
         JsonlSink(tmp_path / "no" / "alerts.jsonl")
     os.mkfifo(tmp_path / "pipe")

@@ -45,7 +45,7 @@ class World:
             "_spark": self,
             "_restarts": Restarts("move /job/spark away", lambda: self._now),
             "start_spark": self._start_spark,
-            "_start_step": self._start_step,
+            "_start_processor": self._start_processor,
             "_set_state_aside": self._set_state_aside,
             "begin_early_evaluation": lambda _: self.done.append("early evaluation"),
         }
@@ -88,7 +88,7 @@ class World:
         self.monitoring._has_new_state = True
         self.done.append(f"new state: {why}")
 
-    def _start_step(self, *_: object) -> None:
+    def _start_processor(self, *_: object) -> None:
         self.done.append(f"query at {self._now:g} s")
         self.has_evaluated = False
 

@@ -37,6 +37,7 @@ def test_rows_behind_the_damage_are_kept(tmp_path: Path) -> None:
     assert applied.stdout == dry.stdout.replace("  repair: ", "  repaired: ")
     lines = dry.stdout.splitlines()
     assert lines[0].startswith(f"{path} is damaged: ")
+    assert "***" not in lines[0], "SQLite's first line names the database, not the damage"
     assert lines[1].startswith("  repair: The newest rows that can be read without a gap, ")
     assert len(lines) == 2
     assert path.with_name("observations.db.damaged-1").read_bytes() == content

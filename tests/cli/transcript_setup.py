@@ -42,7 +42,7 @@ from tests.present import present
 from tests.scripts.script_words import CommandRegister, Words, milliseconds
 from tests.sinks.server import HttpReply, serving
 from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum, write_log_dir, write_quorum_state
-from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, data, noop, record, tagged, text
+from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, control, data, noop, record, tagged, text
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 from tests.unit.connectors.store import journal_rows
 from tests.unit.streaming.data_quality.contract_rows import records
@@ -208,7 +208,7 @@ def _quarantined(session: "Session", words: Words) -> None:
 def _batch(session: "Session", words: Words) -> None:
     """`batch FILE [at OFFSET] [damaged|zstd|cut] RECORD ...`: a batch at the end of a log.
 
-    Records: noop, unknown, empty, voters, `config:NAME=VALUE`, order.
+    Records: noop, unknown, empty, leader, voters, `config:NAME=VALUE`, order.
     """
     base, flags = words.number("at") or 0, {flag for flag in ("damaged", "zstd", "cut") if words.flag(flag)}
     path = session.folder / words.word()
@@ -228,6 +228,8 @@ def _record(word: str) -> bytes | tuple[bytes, bytes]:
             return data(99, 1, b"?")
         case "empty":
             return data(12, 0, b"")
+        case "leader":
+            return control(2, b"\0\0" + (1).to_bytes(4, "big") + b"\1\1\0")
         case "voters":
             return voters_record(2)
         case "order":

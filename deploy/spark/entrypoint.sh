@@ -8,12 +8,11 @@ driver)
   # Java's answer to SIGTERM is to stop Spark in the middle of a batch. The job, its child, ends in order, and Java with it.
   trap 'pkill -TERM --parent "$!" --full kraftwatch_job.py || kill -TERM "$!" || true' TERM
   spark-submit --conf "spark.driver.bindAddress=$SPARK_DRIVER_BIND_ADDRESS" --deploy-mode client "$@" &
-  while true; do
-    code=0
-    wait "$!" || code=$?
-    # A signal ends the wait, too.
-    kill -0 "$!" 2>/dev/null || exit "$code"
+  # A signal ends the wait, too: then with its own code, also if the job has ended meanwhile.
+  while kill -0 "$!" 2>/dev/null; do
+    wait "$!" || true
   done
+  wait "$!"
   ;;
 executor)
   # Spark passes the executors' Java options in numbered variables: SPARK_JAVA_OPT_0, SPARK_JAVA_OPT_1 ...

@@ -50,9 +50,9 @@ class Scenario:
     rule: str
     """The rule whose alerts are shown; other alerts of the fault may fire."""
     fix_description: str
-    """How it is fixed, or why it cannot be."""
+    """How it is fixed, or what would be needed."""
     fix: Fix | None
-    """None if it cannot be fixed."""
+    """None if the demo does not fix it."""
     then: Callable[[ScenarioContext, int], None] | None = None
     """What follows the fault; takes the number of alert lines before it."""
     notified: tuple[str, ...] = ("firing", "resolved")
@@ -147,13 +147,13 @@ SCENARIOS = (
         name="all endpoints moved",
         title="All endpoints are moved at once",
         description="A migration in one step. The voters' endpoints in the log reach no controller, and without a "
-        "leader the log cannot be corrected.",
+        "leader no command of Kafka corrects it.",
         fault=CONTROLLERS_KILLED,
         said="all controllers are stopped",
         then=move_all_endpoints,
         rule="no-leader",
-        fix_description="none: this quorum cannot elect a leader. Its recorded state is the only "
-        "description of it that is left",
+        fix_description="none here: a rescue of each stopped controller, as printed; the recorded state still lists "
+        "the voters",
         fix=None,
         notified=("firing",),
     ),

@@ -135,8 +135,9 @@ class Checkpoint:
             raise UsageError(f"checkpoint {self.folder}: {reason}; give a writable folder with --checkpoint") from None
         if not lock(handle, wait_s):
             os.close(handle)
+            waited = f"still in use after {wait_s:.0f} s" if wait_s else "in use"
             raise UsageError(
-                f"checkpoint {self.folder} is still in use after {wait_s:.0f} s: another kraftwatch holds its "
+                f"checkpoint {self.folder} is {waited}: another kraftwatch holds its "
                 f"lock; stop that process first, or give this one another --checkpoint"
             )
         try:

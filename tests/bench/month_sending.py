@@ -4,7 +4,7 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -76,11 +76,11 @@ class Sending:
         return self._folder / "kraftwatch.db"
 
     @property
-    def store_bytes(self) -> int:
-        """The size of the database, with what is not written into its file yet."""
-        return sum(
-            each.stat().st_size for each in self._folder.glob("kraftwatch.db*") if not each.name.endswith("-shm")
-        )
+    def store_bytes(self) -> tuple[int, int]:
+        """The sizes of the alerts that the database keeps, and of all else in it."""
+        with closing(sqlite3.connect(self.store)) as database:
+            sizes = dict(database.execute("SELECT name = 'alerts', sum(pgsize) FROM dbstat GROUP BY 1"))
+        return sizes[1], sizes[0]
 
     def back_up(self) -> None:
         """Copies the store."""

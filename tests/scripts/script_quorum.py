@@ -387,7 +387,7 @@ class ScriptedQuorum:
         if self.observations_fail is not None or self.leader is None or self.leader in self.replaced:
             observed += [
                 [self._failed(source, address, self.observations_fail or self._reason(source, address))]
-                for address in self.bootstrap
+                for address in self._candidates
                 for source in (ObservationSource.LOG, ObservationSource.QUORUM)
             ]
         else:
@@ -418,6 +418,13 @@ class ScriptedQuorum:
         return self.configured or tuple(
             f"c{number}.{self.domain}:9093" for number in sorted(self.nodes) if not self.nodes[number].broker
         )
+
+    @property
+    def _candidates(self) -> tuple[str, ...]:
+        """HOST:PORT of each controller among which the gatherer searches the leader: the configured ones first."""
+        recorded = ([str(endpoint) for endpoint in voter.endpoints] for voter in self.voters.values())
+        unknown = (endpoints[0] for endpoints in recorded if endpoints and not {*self.bootstrap} & {*endpoints})
+        return (*self.bootstrap, *unknown)
 
     def _apply_timers(self) -> None:
         due = self.election_due_ms is not None and self.now_ms >= self.election_due_ms

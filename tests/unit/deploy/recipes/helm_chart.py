@@ -86,16 +86,17 @@ SINKS: dict[str, Any] = {
 """A configuration that names other ports than those of controllers."""
 
 
-def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
+def helm_template(release: str, *arguments: str, version: str = NEWEST) -> subprocess.CompletedProcess[str]:
+    """A helm that Go has built takes the cluster for Kubernetes 1.20 unless it is told the version."""
     assert HELM is not None
-    return subprocess.run([HELM, *arguments], capture_output=True, text=True, check=False)
+    command = [HELM, "template", release, str(CHART), "--kube-version", version, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def template(folder: Path, values: dict[str, Any], version: str = NEWEST, *, release: str = "kraftwatch") -> str:
     """Returns the manifests as YAML. The namespace is that of the release's name."""
     (folder / "values.yaml").write_text(yaml.safe_dump(values))
-    arguments = ["--namespace", release, "--kube-version", version, "--values", str(folder / "values.yaml")]
-    ran = helm("template", release, str(CHART), *arguments)
+    ran = helm_template(release, "--namespace", release, "--values", str(folder / "values.yaml"), version=version)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 

@@ -1,6 +1,7 @@
 """The manifests of deploy/kubernetes, and their validation against the schemas of Kubernetes."""
 
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,8 @@ def of_kind(kind: str, file: str = JOB) -> Manifest:
 
 
 def all_of_kind(kind: str, file: str) -> list[Manifest]:
-    return [each for each in FILES[file] if each["kind"] == kind]
+    """Copies: a test may change them."""
+    return [deepcopy(each) for each in FILES[file] if each["kind"] == kind]
 
 
 STATEFUL = of_kind("StatefulSet")["spec"]

@@ -1,6 +1,7 @@
 """Static checks of the Dockerfile and compose.yaml; `test_built_image` builds and runs the image."""
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -133,6 +134,9 @@ def test_sigterm_to_the_drivers_pod_ends_the_job_and_java_with_it(
     environment: dict[str, str], tmp_path: Path, spark_submit: str, printed: str, code: int
 ) -> None:
     (tmp_path / "spark-submit").write_text(f"#!/bin/sh\n{spark_submit}\n")
+    # On a busy machine the job may end before the command that ends it.
+    (tmp_path / "pkill").write_text(f'#!/bin/sh\n{shutil.which("pkill")} "$@" && sleep 0.5\n')
+    (tmp_path / "pkill").chmod(0o700)
     command = ["/bin/bash", str(DEPLOY / "spark" / "entrypoint.sh"), "driver"]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as driver:
         assert driver.stdout is not None

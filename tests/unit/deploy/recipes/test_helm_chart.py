@@ -12,7 +12,7 @@ import yaml
 
 from streaming.config import load
 from streaming.config.exposure import open_page
-from tests.unit.deploy.recipes.helm_chart import CHART, EVERYTHING, HELM, ROOT, SINKS, helm, rendered
+from tests.unit.deploy.recipes.helm_chart import CHART, EVERYTHING, HELM, ROOT, SINKS, helm_template, rendered
 from tests.unit.deploy.recipes.manifests import (
     NEWEST,
     OLDEST,
@@ -164,13 +164,13 @@ def test_a_standby_has_a_checkpoint_of_its_own_on_another_node(tmp_path: Path) -
 
 def test_two_jobs_that_share_no_store_are_refused(tmp_path: Path) -> None:
     (tmp_path / "values.yaml").write_text(yaml.safe_dump({"job": {"replicas": 2}}))
-    ran = helm("template", "kraftwatch", str(CHART), "--values", str(tmp_path / "values.yaml"))
+    ran = helm_template("kraftwatch", "--values", str(tmp_path / "values.yaml"))
     assert "job.replicas: 2 needs store in config: two jobs without one would both notify" in ran.stderr
 
 
 @pytest.mark.parametrize("arguments", [["--set", "openshift=true"], ["--api-versions", "security.openshift.io/v1"], []])
 def test_user_and_group_are_left_to_openshift(arguments: list[str]) -> None:
-    ran = helm("template", "kraftwatch", str(CHART), "--set", "relays[0].name=east", *arguments)
+    ran = helm_template("kraftwatch", "--set", "relays[0].name=east", *arguments)
     assert ran.returncode == 0, ran.stderr
     manifests = [one for one in yaml.safe_load_all(ran.stdout) if one is not None]
     pods = [one["spec"]["template"]["spec"] for one in manifests if one["kind"] == "StatefulSet"]
@@ -222,9 +222,8 @@ def test_config_map_of_the_chart_is_a_valid_configuration(tmp_path: Path) -> Non
 )
 def test_invalid_value_is_refused_with_its_name(tmp_path: Path, values: dict[str, Any], named: str) -> None:
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
-    arguments = ["--kube-version", NEWEST, "--values", str(tmp_path / "values.yaml")]
 
-    ran = helm("template", "kraftwatch", str(CHART), *arguments)
+    ran = helm_template("kraftwatch", "--values", str(tmp_path / "values.yaml"))
 
     assert ran.returncode != 0
     assert named in ran.stderr
@@ -232,9 +231,10 @@ def test_invalid_value_is_refused_with_its_name(tmp_path: Path, values: dict[str
 
 def test_release_whose_name_is_too_long_for_a_relay_is_refused_with_the_limit(tmp_path: Path) -> None:
     (tmp_path / "values.yaml").write_text(yaml.safe_dump({"relays": [{"name": "west-0123456789-abcd"}]}))
-    arguments = ["--kube-version", NEWEST, "--values", str(tmp_path / "values.yaml")]
 
-    accepted, refused = (helm("template", release, str(CHART), *arguments) for release in ("a" * 14, "a" * 15))
+    accepted, refused = (
+        helm_template(release, "--values", str(tmp_path / "values.yaml")) for release in ("a" * 14, "a" * 15)
+    )
 
     assert (accepted.returncode, refused.returncode) == (0, 1)
     assert "53 characters, of which Kubernetes allows 52" in refused.stderr

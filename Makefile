@@ -45,7 +45,7 @@ test: $(READY) ## run checks and the tests: unit, simulation, commands, real Spa
 	@$(MAKE) --no-print-directory --jobs=3 downloads check compiled-tests
 	@$(PYTEST) -m "not long and not live" --durations=15
 
-test-live: $(READY) ## run the scenarios on real quorums and in real jobs whose file takes over a minute (10 min)
+test-live: $(READY) ## run the files on real quorums, in real jobs and on Spark that take over a minute (20 min)
 	@$(MAKE) --no-print-directory downloads
 	@$(PYTEST) -m "live and not long" --durations=15
 

@@ -21,7 +21,7 @@ from tests.job.configured_job import ConfiguredJob, second_section, section
 from tests.job.job_state import files_in
 from tests.sinks.server import HttpDouble
 
-pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.live, pytest.mark.timeout(900)]
 
 LAB = {"controllers": 1, "brokers": 0}
 HOLD_S = 5

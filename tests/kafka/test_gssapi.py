@@ -22,7 +22,7 @@ from tests.lab import Lab
 from tests.lab_kerberos import REALM, KerberosRealm
 from tests.lab_security import PLAIN_WITHOUT_TLS
 
-pytestmark = [pytest.mark.lab, pytest.mark.debian("krb5-kdc", "krb5-admin-server")]
+pytestmark = [pytest.mark.lab, pytest.mark.live, pytest.mark.debian("krb5-kdc", "krb5-admin-server")]
 CLIENT, SHORT_LIVED = "kraftwatch", "short-lived"
 HOST = "c1.kraftwatch.invalid"
 OTHER_SERVICE, OTHER_DOMAIN = "metadata", "quorum.kraftwatch.invalid"

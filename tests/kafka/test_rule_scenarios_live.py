@@ -23,7 +23,7 @@ from tests.kafka.conftest import MakeLab
 from tests.kafka.monitored_cluster import MonitoredCluster, pause_nodes, run_in_bursts
 from tests.lab import Lab
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.live]
 PROPERTIES = {"broker.session.timeout.ms": "30000", "controller.quorum.fetch.timeout.ms": "8000"}
 
 

@@ -16,7 +16,12 @@ from streaming.replay.state_codec import stored_references
 from tests.spark.pipeline_run import PipelineRun
 from tests.spark.read_pieces import PIECES, read_piece
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.live,
+    pytest.mark.timeout(900),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
 
 
 def test_what_a_job_believed_at_a_time_and_after_a_batch(spark: SparkSession, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.spark.pipeline_run import PipelineRun
 from tests.unit.connectors.metadata.metadata_bytes import tinylog
 from tests.wheel import ROOT, build_wheel, environment_with_libraries
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.live, pytest.mark.timeout(900)]
 
 PAGE = ROOT / "docs" / "dataframes.md"
 SCRIPT = ROOT / "deploy" / "spark" / "metadata_log_report.py"

@@ -11,7 +11,12 @@ from streaming.job.spark_state import read_states, set_state_aside
 from streaming.pipeline.schema import GROUPS, group_of
 from tests.spark.pipeline_run import PipelineRun
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.live,
+    pytest.mark.timeout(900),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
 
 CLUSTERS = [f"c{number}" for number in range(8)]
 PARTITIONS = "spark.sql.shuffle.partitions"

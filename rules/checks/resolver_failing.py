@@ -17,7 +17,7 @@ What not to do
 from collections.abc import Iterable
 
 from rules.analysis.freshness import last_answers, unanswered_sources
-from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join
 from rules.model.monitoring import Reason, Resolution
 from rules.model.quorum import Quorum
@@ -74,6 +74,7 @@ RULE = Rule(
     title="Name resolution fails on the monitor's host",
     resolved=_resolved,
     hold=hold(30.0),
+    needs=(Need.METADATA_LOG,),
     inhibited_by=("no-leader",),
     about_observation=True,
     grouped_with=("monitor-blind",),

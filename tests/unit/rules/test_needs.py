@@ -9,6 +9,7 @@ from rules.evaluate import evaluate_rule
 from rules.finding import Finding, Need, NotApplicable, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
+from tests.situation.case import evaluated
 from tests.situation.commands import situation
 
 THRESHOLDS = Thresholds()
@@ -69,6 +70,11 @@ def test_where_the_log_is_not_read_by_choice_only_polls_can_be_needed(need: Need
     found = result("polls-only", needs=[need])
     why = "only polls are observed here (metadata_log: false)"
     assert found == (FOUND if need is Need.FRESH_POLL else NotApplicable(rule="r", why=why))
+
+
+def test_nothing_is_unknown_of_a_healthy_cluster_whose_log_is_not_read_by_choice() -> None:
+    """No endpoint is probed then; the polls have the endpoints of the voters."""
+    assert evaluated(situation("static", "polls-only", "probe 1,2,3 never")).unknown == ()
 
 
 @pytest.mark.parametrize("need", Need)

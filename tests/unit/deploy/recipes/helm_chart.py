@@ -87,7 +87,7 @@ SINKS: dict[str, Any] = {
 
 
 def helm_template(release: str, *arguments: str, version: str = NEWEST) -> subprocess.CompletedProcess[str]:
-    """A helm that Go has built takes the cluster for Kubernetes 1.20 unless it is told the version."""
+    """A helm that Go has built takes the cluster for Kubernetes 1.20 unless --kube-version names another."""
     assert HELM is not None
     command = [HELM, "template", release, str(CHART), "--kube-version", version, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)

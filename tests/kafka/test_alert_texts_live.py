@@ -73,25 +73,24 @@ def test_lost_majority_is_one_alert_that_says_to_start_the_controllers(lab: Lab,
 def test_controller_that_restarts_again_and_again_fires_and_resolves(
     lab: Lab, monitor: MonitoredCluster, tmp_path: Path
 ) -> None:
-    """Each time it is back before voter-lagging fires. Here two starts are too many."""
+    """Each time it is back before voter-lagging fires. Three starts are too many: other tests start each one twice."""
     voter, _ = lab.followers
-    monitor.start_scenario({"node-restarting.starts": 2})
+    monitor.start_scenario({"node-restarting.starts": 3})
+    # What other tests restarted is not counted.
     before = len(monitor.machine.quorum().history.starts)
 
-    for count in (1, 2):
+    for count in (1, 2, 3):
         lab.kill(voter)
         lab.start(voter)
         monitor.wait_for_quorum(lambda quorum, count=count: len(quorum.history.starts) == before + count)  # type: ignore[misc]
     fired = monitor.wait_for("node-restarting", subject=f"controller {voter}")
     # As after a quiet quarter of an hour.
-    monitor.set_thresholds({"node-restarting.starts": 2, "node-restarting.window": 0.001})
+    monitor.set_thresholds({"node-restarting.starts": 3, "node-restarting.window": 0.001})
     resolved = monitor.wait_for("node-restarting", "resolved", subject=f"controller {voter}")
 
     assert fired.severity == "warning"
     assert fired.summary.startswith(f"Controller {voter} restarts again and again: ")
-    # Another one restarts again and again, too, if other tests have killed it twice.
-    alone, with_another = " Each time the quorum has one voter less.", " too few voters stay for a majority."
-    assert fired.summary.endswith((alone, with_another))
+    assert fired.summary.endswith(" Each time the quorum has one voter less.")
     assert resolved.summary.startswith(f"Controller {voter} has not started again within the window.")
     assert "epoch-churn" not in monitor.rules
 

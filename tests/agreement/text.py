@@ -1,6 +1,5 @@
 """What contradicts itself in the rows of the table (a golden file), and in each case of a rule."""
 
-from functools import cache
 from pathlib import Path
 
 from rules.model.quorum import Quorum
@@ -8,7 +7,7 @@ from tests.agreement.agreement import disagreements
 from tests.agreement.contradictions import Contradiction
 from tests.agreement.outputs import alerts_that_go_on, outputs_of
 from tests.scripts.script_text import commands_of
-from tests.situation.case import Case, all_cases
+from tests.situation.case import Case
 from tests.situation.commands import situation
 
 HERE = Path(__file__).parent
@@ -46,9 +45,3 @@ def of_case(case: Case) -> tuple[Contradiction, ...]:
     """Returns what contradicts itself in a case of a rule, of all its variants, each once."""
     quorums = (one for one in case.observed() if isinstance(one, Quorum))
     return tuple(dict.fromkeys(one for quorum in quorums for one in of_quorum(quorum)))
-
-
-@cache
-def of_all_cases() -> dict[str, tuple[Contradiction, ...]]:
-    """Returns by case what contradicts itself in it."""
-    return {case.id: found for case in all_cases() if (found := of_case(case))}

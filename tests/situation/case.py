@@ -108,9 +108,9 @@ def _once(line: str, written: set[str]) -> str:
 
 
 @cache
-def all_cases() -> tuple[Case, ...]:
-    """Returns the cases of every rule."""
-    return tuple(case for path in sorted(CASES.glob("*.txt")) for case in cases_of(path))
+def cases_of_rule(rule: str) -> tuple[Case, ...]:
+    """Returns the cases of a rule."""
+    return tuple(cases_of(CASES / f"{rule}.txt"))
 
 
 def severities(rule: str) -> set[str]:
@@ -134,7 +134,13 @@ def _observed(rule: str, described: tuple[str, ...]) -> Quorum | JobState:
 
 
 def evaluated(observed: Quorum | JobState, thresholds: dict[str, float] | None = None) -> Evaluation:
-    """Returns the results of all rules. Fails if one raises an error."""
+    """Returns the results of all rules; with default thresholds, once for each quorum. Fails if one raises an error."""
+    if isinstance(observed, Quorum) and not thresholds:
+        return observed.derived(_evaluated)
+    return _evaluated(observed, thresholds)
+
+
+def _evaluated(observed: Quorum | JobState, thresholds: dict[str, float] | None = None) -> Evaluation:
     values = thresholds_for(thresholds or {})
     if isinstance(observed, Quorum):
         observed = replace(observed, ages=ages_of(values))

@@ -13,9 +13,9 @@ from rules.model.quorum import Quorum
 LINE_BREAKS = ("\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
 """What `str.splitlines` takes as one: more than any terminal or editor does."""
 
+OTHERS = ("\x1b[2K", "\u202e", "\x00", "\u200b")
 
 EVIL = "rm -rf x"
-
 
 HOST = re.compile(r"(?<![\w-])[cbCB]\d+(?![\w-])")
 

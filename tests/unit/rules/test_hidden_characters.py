@@ -7,26 +7,11 @@ from rules.finding import Finding
 from rules.formatting import printable_step, visible
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
-from tests.situation.case import Case, all_cases, evaluated
+from tests.situation.case import evaluated
 from tests.situation.commands import situation
-from tests.unit.rules.hidden_text import EVIL, LINE_BREAKS, fired, texts, with_hosts
+from tests.unit.rules.hidden_text import EVIL, LINE_BREAKS, OTHERS, fired, texts, with_hosts
 
-OTHERS = ("\x1b[2K", "\u202e", "\x00", "\u200b")
 NAME_LOST = situation("probe 2 name-not-found")
-
-
-@pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.id)
-def test_results_of_every_rule_stay_on_their_lines(case: Case) -> None:
-    for quorum in case.observed():
-        hidden = (LINE_BREAKS + OTHERS)[case.number % len(LINE_BREAKS + OTHERS)]
-
-        evaluation = evaluated(with_hosts(quorum, hidden))
-
-        assert {one.rule for one in evaluation.findings} == {one.rule for one in evaluated(quorum).findings}
-        for text in texts([evaluation.findings, evaluation.unknown, evaluation.not_applicable]):
-            assert text == visible(text)
-        commands = [step for each in evaluation.findings for step in each.remedy if not step.startswith("#")]
-        assert [step for step in commands if EVIL in step] == []
 
 
 def stale(quorum: Quorum) -> Finding:

@@ -16,10 +16,6 @@ def test_rows_of_the_table_contradict_themselves_as_written() -> None:
     assert_golden(text.ROWS, text.rows_text())
 
 
-def test_cases_of_rules_do_not_contradict_themselves() -> None:
-    assert text.of_all_cases() == {}
-
-
 def test_outputs_of_a_healthy_quorum_agree() -> None:
     assert text.of_quorum(situation()) == ()
     assert_outputs_agree(situation())

@@ -4,7 +4,7 @@ import pytest
 
 from rules.model.quorum import Quorum
 from tests.remedy_conflicts import conflicts
-from tests.situation.case import Case, all_cases, evaluated
+from tests.situation.case import evaluated
 from tests.situation.commands import situation
 
 FENCED = "fenced 101"
@@ -67,12 +67,6 @@ SITUATIONS: dict[str, tuple[str, ...]] = {
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_remedies_of_all_findings_agree(name: str) -> None:
     assert conflicts(evaluated(situation(*SITUATIONS[name])).findings) == []
-
-
-@pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.id)
-def test_remedies_of_each_case_agree(case: Case) -> None:
-    for observed in case.observed():
-        assert conflicts(evaluated(observed).findings) == []
 
 
 @pytest.mark.parametrize("name", ONLY_COPIES)

@@ -2,25 +2,7 @@
 
 import pytest
 
-from rules.finding import NotApplicable, RuleResult
-from rules.model.job_state import JobState
-from rules.model.quorum import Quorum
 from rules.model.subject import NAMED, NO_NODE, Subject
-from tests.situation.case import Case, all_cases, evaluated
-
-
-def results(observed: Quorum | JobState) -> list[RuleResult]:
-    evaluation = evaluated(observed)
-    return [*evaluation.findings, *evaluation.unknown]
-
-
-@pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.id)
-def test_the_text_of_each_subject_names_it(case: Case) -> None:
-    """An alert keeps only the text, and is resolved by the rule that it names."""
-    for observed in case.observed():
-        for result in results(observed):
-            if not isinstance(result, NotApplicable) and result.subject is not None:
-                assert Subject.of(str(result.subject)) == result.subject
 
 
 @pytest.mark.parametrize("kind", NAMED)

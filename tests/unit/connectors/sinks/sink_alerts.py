@@ -1,8 +1,12 @@
 """Alerts and a recording sink for tests."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+from jsonschema import Draft202012Validator
 
 from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Retry
 from rules.alert import Alert, AlertState
@@ -13,6 +17,8 @@ from rules.notifications.route import Route
 
 NOON_MS = Millis(1_795_150_862_345)
 """2026-11-20T05:01:02.345Z."""
+ALERT_SCHEMA = Draft202012Validator(json.loads((Path(__file__).parents[4] / "docs" / "alert.schema.json").read_text()))
+"""Of each line that is written of an alert, as it is published."""
 
 
 def alert(subject: str = "voter 2", *, started_at_ms: int = NOON_MS, resolved: bool = False, **changed: Any) -> Alert:

@@ -41,6 +41,7 @@ from streaming.pipeline.spark.errors import (
     CheckpointInUseError,
     FullDiskError,
     JobError,
+    NoNewStateError,
     StateError,
     error_cause,
     stop_ignoring_errors,
@@ -252,14 +253,14 @@ class Monitoring(AbstractContextManager["Monitoring"]):
             return None
 
     def _set_state_aside(self, why: str) -> None:
-        self._has_new_state = True
         if not self._running.gathers:
             # First: without a baseline, nothing would replace the state.
             answered = identify_in_topics(self._running.config, self.checkpoint, new_state=True)
             for problem in answered.unavailable.values():
-                raise JobError(f"Spark cannot continue with its state ({why}), and a new one cannot begin: {problem}")
+                raise NoNewStateError(why, str(problem))
             record_ids(self.checkpoint, self.checkpoint.cluster_ids(), answered)
         log.warning("%s", set_state_aside(self.checkpoint, why, self._spark))
+        self._has_new_state = True
 
     def stop_query(self) -> None:
         """Stops the query after the batch in progress."""

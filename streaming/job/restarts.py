@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from streaming.pipeline.spark.errors import BusyError, FullDiskError, JobError, StateError
+from streaming.pipeline.spark.errors import BusyError, FullDiskError, JobError, NoNewStateError, StateError
 
 MOST: Final = 6
 """So many restarts in a row may complete no batch; then a supervisor starts the job again."""
@@ -40,6 +40,8 @@ class Restarts:
         """Plans a start after a failure. Raises JobError if too many in a row have completed no batch."""
         if not isinstance(problem, _NOT_COUNTED):
             if self._failures == MOST:
+                if isinstance(problem, NoNewStateError):
+                    raise problem
                 raise JobError(
                     f"{problem}; Spark was started again {MOST} times and completed no batch: start the job again, and "
                     f"if this repeats, {self._advice}: the state is built again"

@@ -42,6 +42,15 @@ class StateError(JobError):
         self.why = why
 
 
+class NoNewStateError(StateError):
+    """Nor can a new state be begun, which what is missing repairs, such as a baseline."""
+
+    def __init__(self, why: str, missing: str) -> None:
+        """`missing`: what is missing, and what to do, as a clause."""
+        super().__init__(f"{why}, and a new one cannot begin: {missing}")
+        self.why = why
+
+
 def error_cause(problem: Exception) -> str:
     """Returns the most specific line of an error that Spark has wrapped several times, without a secret."""
     if isinstance(problem, Py4JNetworkError | OSError):

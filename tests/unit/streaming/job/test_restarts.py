@@ -10,6 +10,7 @@ import pytest
 from connectors.process.signals import SignalFlag
 from streaming.config import Config
 from streaming.job import monitoring as module
+from streaming.job.cluster_identity import ClusterIds, UnavailableClusterError
 from streaming.job.dependencies import Dependencies, Dependency
 from streaming.job.monitoring import Monitoring
 from streaming.job.restarts import MOST, Restarts
@@ -22,6 +23,7 @@ FAILS, BUSY = JobError("the streaming query failed: Broken pipe"), BusyError("th
 FULL, STATE = FullDiskError("the streaming query failed: No space left on device"), StateError("it is of version 9")
 ELSEWHERE = CheckpointInUseError("another job uses file:///spark: give each job its own place")
 COMPLETES = None
+NO_BASELINE = "cluster prod: the topic has no baseline: send SIGHUP to its relay"
 
 
 class World:
@@ -36,6 +38,7 @@ class World:
         self.topic: Any = None
         self.spark: Any = None
         self.has_evaluated = False
+        self.baseline_at_s = 0.0
         self._problems = [*problems]
         self._now = 0.0
         self.given: dict[str, Any] = {
@@ -46,7 +49,6 @@ class World:
             "_restarts": Restarts("move /job/spark away", lambda: self._now),
             "start_spark": self._start_spark,
             "_start_processor": self._start_processor,
-            "_set_state_aside": self._set_state_aside,
             "begin_early_evaluation": lambda _: self.done.append("early evaluation"),
         }
 
@@ -84,9 +86,14 @@ class World:
         self.monitoring._spark = session
         return session
 
-    def _set_state_aside(self, why: str) -> None:
-        self.monitoring._has_new_state = True
+    def identify_in_topics(self, *_: object, new_state: bool) -> ClusterIds:
+        assert new_state
+        unavailable = {} if self._now >= self.baseline_at_s else {"prod": UnavailableClusterError(NO_BASELINE)}
+        return ClusterIds(ids={}, unavailable=unavailable)
+
+    def set_state_aside(self, checkpoint: Checkpoint, why: str, spark: object) -> str:
         self.done.append(f"new state: {why}")
+        return "the state is set aside"
 
     def _start_processor(self, *_: object) -> None:
         self.done.append(f"query at {self._now:g} s")
@@ -106,7 +113,8 @@ def world(folder: Path, monkeypatch: pytest.MonkeyPatch, *problems: JobError | N
     made = World(monitoring, problems)
     for name, value in made.given.items():
         monkeypatch.setattr(monitoring, name, value)
-    for name in ("answers", "kill_java"):
+    monkeypatch.setattr(module, "record_ids", lambda *_: None)
+    for name in ("answers", "kill_java", "identify_in_topics", "set_state_aside"):
         monkeypatch.setattr(module, name, getattr(made, name))
     monkeypatch.setattr(module, "query_topic", lambda *_: None)
     monkeypatch.setattr(module, "unreadable_state", lambda *_: made.unreadable)
@@ -197,6 +205,26 @@ def test_the_job_ends_when_nothing_that_is_started_again_completes_a_batch(
         "job again, and if this repeats, move /job/spark away: the state is built again"
     )
     assert started(made.done).count("query") == MOST
+
+
+def test_a_new_state_begins_as_soon_as_the_topic_has_a_baseline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = world(tmp_path, monkeypatch, STATE)
+    made.baseline_at_s = 5
+    assert started(made.run()) == "new state: it is of version 9, query at 7 s"
+
+
+def test_the_job_ends_when_the_topic_gets_no_baseline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = world(tmp_path, monkeypatch, STATE)
+    made.baseline_at_s = 1000
+    with pytest.raises(JobError) as ended:
+        made.run()
+    assert str(ended.value) == (
+        "the streaming query cannot continue with its state: it is of version 9, and a new one cannot begin: "
+        "cluster prod: the topic has no baseline: send SIGHUP to its relay"
+    )
+    assert started(made.done) == ""
 
 
 def test_another_job_on_the_checkpoint_ends_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

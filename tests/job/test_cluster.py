@@ -38,7 +38,8 @@ def test_job_continues_without_its_executors_without_a_worker_and_by_spark_submi
                 executor.kill()
             lab.pause(*lab.controllers[:2])
             alert = run.wait_for("no-leader")
-            lost = next(each for each in executor_processes(folder / "spark-2") if has_state(each))
+            # The early evaluation may have sent it while the executors start.
+            lost = eventually(lambda: executor_with_state(folder / "spark-2"), within_s=60)
             worker = lost.parent()
             assert worker is not None
             # The worker would start another executor.
@@ -97,9 +98,15 @@ def submitted(folder: Path, lab: Lab, master: str) -> "SubmittedJob":
     )
 
 
-def has_state(executor: psutil.Process) -> bool:
-    """Whether an executor has state: it has loaded RocksDB."""
-    return any("rocksdb" in each.path for each in executor.memory_maps())
+def executor_with_state(folder: Path) -> psutil.Process:
+    """Returns an executor that has state: it has loaded RocksDB."""
+    found = [
+        executor
+        for executor in executor_processes(folder)
+        if any("rocksdb" in each.path for each in executor.memory_maps())
+    ]
+    assert found
+    return found[0]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -93,7 +93,7 @@ PARTS = (
         places=_in(
             "job",
             *("acknowledgement", "active_and_standby", "million_partitions", "reload", "restart", "starved_start"),
-            "store_on_server",
+            *("store_on_server", "suspended_and_killed"),
         ),
     ),
     Part(

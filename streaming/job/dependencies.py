@@ -123,11 +123,11 @@ Ask = Callable[[], str | None]
 """Returns why something is missing; None if it is there."""
 
 
-class _Question:
+class Question:
     """Asks in a thread of its own, which may hang, at most every few seconds."""
 
-    def __init__(self, ask: Ask, unanswered: str) -> None:
-        """`unanswered`: the reason if the answer takes too long."""
+    def __init__(self, ask: Ask, unanswered: str | None = None) -> None:
+        """`unanswered`: the reason if the answer takes too long; None if nothing is known then."""
         self._ask, self._unanswered = ask, unanswered
         self._asked_at: float | None = None
         self._answered_at: float | None = None
@@ -175,7 +175,7 @@ class Checks:
         self._batch_age_s = batch_age_s
         self._seen = seen
         self._since: dict[Dependency, float] = {}
-        self._questions = {name: _Question(ask, unanswered) for name, (ask, unanswered) in asked.items()}
+        self._questions = {name: Question(ask, unanswered) for name, (ask, unanswered) in asked.items()}
 
     def run(self) -> None:
         """Notes what is missing now; to be called about once a second."""

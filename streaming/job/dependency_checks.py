@@ -7,7 +7,7 @@ from typing import Final
 
 from connectors.errors import KraftwatchError
 from connectors.store.durable_file import full_disk
-from streaming.job.dependencies import Ask, Checks, Dependency
+from streaming.job.dependencies import Ask, Checks, Dependency, Question
 from streaming.job.job import Job
 from streaming.pipeline.spark.errors import SPARK_ERRORS
 from streaming.pipeline.spark.hadoop_folder import HadoopFolder
@@ -25,7 +25,9 @@ def dependency_checks(job: Job) -> Checks:
     asks = _Asks(job=job, started_at=time.monotonic())
     seen: dict[Dependency, Ask] = {Dependency.STORE: asks.store, Dependency.DISK: asks.disk}
     if not job.running.config.master.startswith("local"):
-        seen |= {Dependency.CORES: asks.cores, Dependency.EXECUTORS: Executors(asks.executor_count)}
+        # Java may hang.
+        executors = Executors(asks.executor_count)
+        seen |= {Dependency.CORES: Question(asks.cores).answer, Dependency.EXECUTORS: Question(executors).answer}
     if not job.running.gathers:
         seen[Dependency.TOPIC] = asks.topic
     asked: dict[Dependency, tuple[Ask, str]] = {}

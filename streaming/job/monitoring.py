@@ -1,8 +1,8 @@
 """Monitoring: the gatherer process and the streaming query, which a changed configuration restarts.
 
 The query is started again inside the job, on a new session of Spark if that is necessary, whatever has ended it: Java
-or Spark's Python processes were killed, the host was suspended, the disk was full. Meanwhile the early evaluation goes
-on, and what is missing is Spark (`Restarts`).
+or Spark's Python processes were killed, the host was suspended, the disk was full. So is one that hangs. Meanwhile the
+early evaluation goes on, and what is missing is Spark (`Restarts`).
 """
 
 import logging
@@ -19,12 +19,13 @@ from connectors.process.signals import SignalFlag
 from connectors.process.wall_clock import wall_ms
 from connectors.store.durable_file import full_disk
 from connectors.store.journal_reader import JournalReader
+from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from rules.model.job_state import BlindCluster
 from streaming.job.cluster_identity import record_ids
 from streaming.job.dependencies import Dependencies, Dependency
 from streaming.job.gatherer_process import GathererProcess
-from streaming.job.restarts import Restarts
+from streaming.job.restarts import Restarts, Waiting
 from streaming.job.running import JobSpec, Running
 from streaming.job.spark_state import record_spark_uri, set_state_aside, spark_files, unreadable_state
 from streaming.job.topic_input import RelayedInput, identify_in_topics, query_topic
@@ -40,6 +41,7 @@ from streaming.pipeline.spark.errors import (
     BusyError,
     CheckpointInUseError,
     FullDiskError,
+    HangingError,
     JobError,
     NoNewStateError,
     StateError,
@@ -56,6 +58,8 @@ from streaming.pipeline.topic_files import TopicState
 log = logging.getLogger(__name__)
 _SIGNAL_S: Final = 0.5
 """So long after an end of the query a signal may come that explains it."""
+_EARLY_S: Final = 60.0
+"""After so long without a batch, the early evaluation begins: the query may hang, or the batch takes long."""
 _MOST_UNWRITTEN: Final = 10_000
 
 
@@ -78,6 +82,7 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         self._spark: SparkSession | None = None
         self._query: Query | None = None
         self._restarts = Restarts(checkpoint.new_state_advice)
+        self._waiting = Waiting()
         self._has_new_state = False
         """Whether a new state was begun since the newest batch."""
 
@@ -177,6 +182,7 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         try:
             if self._restarts.problem is None:
                 query.wait(seconds)
+                self._look_for_batches(query, notifying)
             elif self._restarts.due_in_s > 0:
                 self._stop.wait(min(seconds, self._restarts.due_in_s))
             elif full_disk(self.checkpoint.folder) is not None:
@@ -189,10 +195,21 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         except SPARK_ERRORS as problem:
             why = f"the streaming query does not start: {error_cause(problem)}"
             self._plan_restart(JobError(why), notifying)
-        if query.has_evaluated and self._restarts.problem is None:
+        if query.has_evaluated and self._restarts.problem is None and self._waiting.for_s < _EARLY_S:
             self._restarts.succeeded()
             self._has_new_state = False
             self._dependencies.found(Dependency.SPARK)
+
+    def _look_for_batches(self, query: Query, notifying: Notifying) -> None:
+        waits = any(missing.name is not Dependency.SPARK for missing in self._dependencies.now)
+        self._waiting.look(query.progress, has_reason=waits)
+        for_s = self._waiting.for_s
+        why = f"Spark has completed no batch for {ms_text(Millis(round(1_000 * for_s)))}"
+        if for_s >= self._restarts.hangs_s:
+            raise HangingError(why)
+        # Before the first batch, it goes on anyway.
+        if query.has_evaluated and for_s >= _EARLY_S and self._dependencies.missing(Dependency.SPARK, why):
+            self._evaluate_early(notifying)
 
     def _plan_restart(self, problem: JobError, notifying: Notifying) -> None:
         if isinstance(problem, CheckpointInUseError):
@@ -214,7 +231,7 @@ class Monitoring(AbstractContextManager["Monitoring"]):
 
     def _restart(self, problem: JobError, query: Query, notifying: Notifying) -> None:
         """Starts the query that has ended with this problem, on a new session and with a new state if necessary."""
-        answered = self._spark is not None and answers(self._spark)
+        answered = self._spark is not None and not isinstance(problem, HangingError) and answers(self._spark)
         if not answered or self._restarts.of_session:
             self._renew_session(query)
         # What has ended Java says nothing about the state.

@@ -1,4 +1,4 @@
-"""Restarts: when what Spark has ended is started again inside the job, and when the job ends instead."""
+"""When what Spark has ended, or what hangs, is started again inside the job, and when the job ends instead."""
 
 import time
 from collections.abc import Callable
@@ -11,6 +11,10 @@ MOST: Final = 6
 _NOT_COUNTED: Final = (BusyError, FullDiskError)
 _FIRST_S: Final = 1.0
 _LONGEST_S: Final = 30.0
+_HANGS_S: Final = 300.0
+"""After so long without a batch, the session is restarted; twice as long after each restart: a batch may take long."""
+_LOOK_S: Final = 5.0
+"""A longer time between two looks was not that of Spark alone: the host was suspended, or is busy."""
 _SESSION_FROM: Final = 2
 """From so many failures in a row on, the whole session is restarted: what ended the query may be in it."""
 
@@ -30,6 +34,11 @@ class Restarts:
     def due_in_s(self) -> float:
         """Seconds until the next start."""
         return max(0.0, self._due_at - self._clock())
+
+    @property
+    def hangs_s(self) -> float:
+        """For so long the query may complete no batch now."""
+        return float(_HANGS_S * 2**self._failures)
 
     @property
     def of_session(self) -> bool:
@@ -57,3 +66,23 @@ class Restarts:
     def succeeded(self) -> None:
         """A batch was completed."""
         self._failures = 0
+
+
+class Waiting:
+    """For how long the query that runs has completed no batch."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` returns monotonic seconds."""
+        self._clock = clock
+        self._looked_at = clock()
+        self._progress: object = None
+        self.for_s = 0.0
+        """In which the job ran, and nothing was missing that a batch waits for."""
+
+    def look(self, progress: object, *, has_reason: bool) -> None:
+        """To be called about once a second. `progress`: equal only while nothing happens; `has_reason`: it may wait."""
+        now = self._clock()
+        self.for_s += min(_LOOK_S, now - self._looked_at)
+        self._looked_at = now
+        if has_reason or progress != self._progress:
+            self._progress, self.for_s = progress, 0.0

@@ -1,6 +1,7 @@
 """The streaming query: source -> processor -> deliver, restartable from its checkpoint."""
 
 import re
+import threading
 from collections.abc import Callable
 from functools import partial
 
@@ -74,7 +75,13 @@ class Query:
         self._checkpoint = checkpoint
         self._deliver = deliver
         self._running: StreamingQuery | None = None
-        self._starts = 0
+        self._end: _End | None = None
+        self._starts = self._batches = 0
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How often it was started, and how many batches it has delivered: equal only while nothing happens."""
+        return self._starts, self._batches
 
     def start(self, processor: ClusterProcessor) -> None:
         """Starts the query from the checkpoint, with this processor; raises as `wait`."""
@@ -85,14 +92,16 @@ class Query:
             self._running = start(self.spark, self._checkpoint, processor, deliver, self.topic, self._trigger_s)
         except SPARK_ERRORS as problem:
             raise self._failure(f"does not start on {self._checkpoint.location}", problem) from problem
+        self._end = _End(self._running)
 
     def _deliver_batch(self, started: int, frame: DataFrame, batch_id: int) -> None:
         self._deliver(frame, batch_id)
+        self._batches += 1
         # Java may have been killed while this batch was delivered, and the next query started.
         self.has_evaluated = self.has_evaluated or started == self._starts
 
     def wait(self, seconds: int) -> None:
-        """Waits `seconds` while the query runs.
+        """Waits `seconds` while the query runs, also if Java answers no more.
 
         Raises:
             UsageError: the processor refuses the checkpoint's state, which another cluster wrote.
@@ -102,9 +111,9 @@ class Query:
             FullDiskError: a disk is full.
             JobError: the query has ended for any other reason.
         """
-        assert self._running is not None, "it was started"
+        assert self._end is not None, "it was started"
         try:
-            ended = self._running.awaitTermination(seconds)
+            ended = self._end.wait(seconds)
         except SPARK_ERRORS as problem:
             raise self._failure("failed", problem) from problem
         if ended:
@@ -130,6 +139,30 @@ class Query:
         """Stops the query; Spark repeats an unfinished batch after the next start."""
         if self._running is not None:
             stop_ignoring_errors(self._running.stop)
+
+
+class _End:
+    """Waits for the end of a query, in a thread of its own: a call of a Java that hangs does not return."""
+
+    def __init__(self, running: StreamingQuery) -> None:
+        self._running = running
+        self._problem: Exception | None = None
+        self._ended = threading.Event()
+        threading.Thread(target=self._run, name="end of the query", daemon=True).start()
+
+    def wait(self, seconds: float) -> bool:
+        """Returns whether it has ended, after this time at most. Raises the error that has ended it."""
+        ended = self._ended.wait(seconds)
+        if self._problem is not None:
+            raise self._problem
+        return ended
+
+    def _run(self) -> None:
+        try:
+            self._running.awaitTermination()
+        except Exception as problem:  # noqa: BLE001 - it is raised in the thread that waits
+            self._problem = problem
+        self._ended.set()
 
 
 def start(

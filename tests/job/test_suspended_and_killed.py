@@ -119,7 +119,7 @@ def test_a_job_that_was_suspended_goes_on(job: ConfiguredJob, suspended: Callabl
 def test_spark_whose_python_processes_are_killed_is_started_again_inside_the_job(job: ConfiguredJob) -> None:
     for one in processes(job, is_python_of_spark):
         one.kill()
-    eventually(lambda: assert_named(job), within_s=30)
+    eventually(lambda: assert_logged(job, "Spark is started again: the streaming query "), within_s=30)
     eventually(lambda: assert_works(job), within_s=120)
     wait_for_batches(job)
 
@@ -127,15 +127,11 @@ def test_spark_whose_python_processes_are_killed_is_started_again_inside_the_job
     assert not any(job.logged(advice) for advice in ("move ", "restart the job", "Traceback"))
 
 
-def assert_named(job: ConfiguredJob) -> None:
-    assert job.logged("Spark is started again: the streaming query ")
-
-
 def test_an_outage_is_notified_while_java_is_started_again(job: ConfiguredJob, lab: Lab, continues: Path) -> None:
     (java,) = processes(job, is_java)
     continues.unlink()
     java.kill()
-    eventually(lambda: assert_named(job), within_s=30)
+    eventually(lambda: assert_logged(job, "Spark is started again: the streaming query "), within_s=30)
     with ExitStack() as outage:
         lab.pause(*lab.controllers)
         outage.callback(lab.resume, *lab.controllers)
@@ -184,3 +180,36 @@ def fill_again(disk: Path, job: ConfiguredJob, rule: str = "monitor-degraded") -
     """Leaves no space, which files that are replaced have given, and asserts that a rule fires."""
     small_disk.fill(disk, f"filling-{time.monotonic_ns()}")
     assert rule in [one.rule for one in job.firing()]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("hanging", [is_python_of_spark, is_java], ids=["Python", "Java"])
+def test_an_outage_is_notified_while_spark_hangs_which_is_started_again(
+    job: ConfiguredJob, lab: Lab, hanging: Callable[[Sequence[str]], bool]
+) -> None:
+    """It takes five minutes: so long a batch may take."""
+    with ExitStack() as suspended:
+        for one in processes(job, hanging):
+            suspended.callback(resume_if_running, one)
+            one.suspend()
+        eventually(lambda: assert_logged(job, "Spark has completed no batch for "), within_s=60)
+        with ExitStack() as outage:
+            lab.pause(*lab.controllers)
+            outage.callback(lab.resume, *lab.controllers)
+            job.wait_for("monitor-blind", within_s=60)
+        job.wait_for("monitor-blind", "resolved", within_s=60)
+        eventually(
+            lambda: assert_logged(job, "Spark is started again: Spark has completed no batch for "), within_s=120
+        )
+        eventually(lambda: assert_works(job), within_s=60)
+        wait_for_batches(job)
+    assert [one.state for one in job.alerts() if one.rule == "monitor-blind"] == ["firing", "resolved"]
+
+
+def assert_logged(job: ConfiguredJob, text: str) -> None:
+    assert job.logged(text)
+
+
+def resume_if_running(process: psutil.Process) -> None:
+    with suppress(psutil.NoSuchProcess):
+        process.resume()

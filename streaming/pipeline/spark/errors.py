@@ -33,6 +33,10 @@ class CheckpointInUseError(JobError):
     """Another job uses the checkpoint: only a person can decide which one."""
 
 
+class HangingError(JobError):
+    """The query runs and completes no batch: Java, or a process that evaluates, may hang."""
+
+
 class StateError(JobError):
     """The query cannot continue with its state: a new one must be begun."""
 

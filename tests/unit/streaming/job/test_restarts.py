@@ -13,9 +13,16 @@ from streaming.job import monitoring as module
 from streaming.job.cluster_identity import ClusterIds, UnavailableClusterError
 from streaming.job.dependencies import Dependencies, Dependency
 from streaming.job.monitoring import Monitoring
-from streaming.job.restarts import MOST, Restarts
+from streaming.job.restarts import MOST, Restarts, Waiting
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.spark.errors import BusyError, CheckpointInUseError, FullDiskError, JobError, StateError
+from streaming.pipeline.spark.errors import (
+    BusyError,
+    CheckpointInUseError,
+    FullDiskError,
+    HangingError,
+    JobError,
+    StateError,
+)
 from tests.unit.streaming.job.running_configuration import running_with
 
 UNUSED: Any = None
@@ -23,6 +30,7 @@ FAILS, BUSY = JobError("the streaming query failed: Broken pipe"), BusyError("th
 FULL, STATE = FullDiskError("the streaming query failed: No space left on device"), StateError("it is of version 9")
 ELSEWHERE = CheckpointInUseError("another job uses file:///spark: give each job its own place")
 COMPLETES = None
+HANGS = HangingError("it completes no batch")
 NO_BASELINE = "cluster prod: the topic has no baseline: send SIGHUP to its relay"
 
 
@@ -38,6 +46,7 @@ class World:
         self.topic: Any = None
         self.spark: Any = None
         self.has_evaluated = False
+        self.progress = 0
         self.baseline_at_s = 0.0
         self._problems = [*problems]
         self._now = 0.0
@@ -47,6 +56,7 @@ class World:
             "_stop": SimpleNamespace(wait=self._pause),
             "_spark": self,
             "_restarts": Restarts("move /job/spark away", lambda: self._now),
+            "_waiting": Waiting(lambda: self._now),
             "start_spark": self._start_spark,
             "_start_processor": self._start_processor,
             "begin_early_evaluation": lambda _: self.done.append("early evaluation"),
@@ -54,9 +64,13 @@ class World:
 
     def wait(self, seconds: int) -> None:
         """As `Query.wait`."""
+        if self._problems[0] is HANGS:
+            self._now += seconds
+            return
         if (problem := self._problems.pop(0)) is not None:
             raise problem
         self.has_evaluated = True
+        self.progress += 1
 
     def stop(self) -> None:
         self.done.append("old session stopped")
@@ -98,6 +112,9 @@ class World:
     def _start_processor(self, *_: object) -> None:
         self.done.append(f"query at {self._now:g} s")
         self.has_evaluated = False
+        self.progress += 1
+        if self._problems and self._problems[0] is HANGS:
+            self._problems.pop(0)
 
 
 def world(folder: Path, monkeypatch: pytest.MonkeyPatch, *problems: JobError | None) -> World:
@@ -152,6 +169,9 @@ def started(done: Sequence[str]) -> str:
         ([FAILS, FAILS, FAILS, FAILS], "query at 1 s, Spark, query at 3 s, Spark, query at 7 s, Spark, query at 15 s"),
         # A batch shows that it works.
         ([FAILS, COMPLETES, FAILS, COMPLETES, FAILS], "query at 1 s, query at 2 s, query at 3 s"),
+        # A batch may take long: it gets more time after each restart.
+        ([HANGS], "Spark, query at 302 s"),
+        ([HANGS, HANGS, HANGS], "Spark, query at 302 s, Spark, query at 905 s, Spark, query at 2110 s"),
         ([BUSY, BUSY, BUSY], "query at 1 s, query at 2 s, query at 3 s"),
         ([FULL, FULL, FULL], "query at 1 s, query at 2 s, query at 3 s"),
         ([STATE], "new state: it is of version 9, query at 1 s"),
@@ -225,6 +245,38 @@ def test_the_job_ends_when_the_topic_gets_no_baseline(tmp_path: Path, monkeypatc
         "cluster prod: the topic has no baseline: send SIGHUP to its relay"
     )
     assert started(made.done) == ""
+
+
+def test_while_a_batch_takes_long_the_early_evaluation_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = world(tmp_path, monkeypatch, COMPLETES, HANGS)
+    for _ in range(62):
+        made.monitoring.wait(1, UNUSED)
+    assert made.done == ["Spark has completed no batch for 60 s; waiting for it", "early evaluation"]
+
+    made._problems = [COMPLETES]
+    made.monitoring.wait(1, UNUSED)
+    assert made.done[2].startswith("spark: it is there again after ")
+    assert not made.dependencies.now
+
+
+@pytest.mark.parametrize("name", [one for one in Dependency if one is not Dependency.SPARK])
+def test_a_batch_that_waits_for_what_is_missing_does_not_hang(
+    name: Dependency, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = world(tmp_path, monkeypatch, COMPLETES, HANGS)
+    made.dependencies.missing(name, "it is missing")
+    for _ in range(1000):
+        made.monitoring.wait(1, UNUSED)
+    assert started(made.done) == "it is missing; waiting for it"
+
+
+def test_a_host_that_is_suspended_for_hours_has_no_batch_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = world(tmp_path, monkeypatch, COMPLETES, HANGS)
+    for _ in range(2):
+        made.monitoring.wait(8 * 3600, UNUSED)
+    assert made.done == []
 
 
 def test_another_job_on_the_checkpoint_ends_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """What a query says about itself, in one sentence: why it ended."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,9 @@ class Running:
     def __init__(self, problem: Exception | None = None) -> None:
         self.problem = problem
 
-    def awaitTermination(self, timeout: float) -> bool:
+    def awaitTermination(self) -> None:
         if self.problem is not None:
             raise self.problem
-        return True
 
 
 def started(running: Running, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Query:
@@ -115,6 +115,20 @@ def test_what_time_or_only_a_person_can_repair_is_an_error_of_its_own(
 ) -> None:
     with pytest.raises(kind):
         started(Running(PySparkException(text)), tmp_path, monkeypatch).wait(1)
+
+
+def test_a_query_whose_java_hangs_is_waited_for_as_one_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    continues = threading.Event()
+    running = Running()
+    monkeypatch.setattr(running, "awaitTermination", continues.wait)
+    query = started(running, tmp_path, monkeypatch)
+
+    query.wait(0)
+    continues.set()
+    with pytest.raises(JobError, match="ended by itself"):
+        query.wait(60)
 
 
 def test_a_batch_of_the_former_query_does_not_show_that_the_next_one_works(

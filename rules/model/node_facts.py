@@ -286,7 +286,14 @@ def newest_probe(quorum: "Quorum", node: NodeId, endpoint: Endpoint | None) -> P
             connection=Connection.REFUSED,
             answer=Answer.NOT_ASKED,
         )
-    return replace(probe, observed_at_ms=at_ms, connection=Connection.REFUSED, answer=Answer.NOT_ASKED)
+    return replace(
+        probe,
+        observed_at_ms=at_ms,
+        # A name that was not found before resolves by now: something refuses.
+        resolution=Resolution.RESOLVED,
+        connection=Connection.REFUSED,
+        answer=Answer.NOT_ASKED,
+    )
 
 
 def node_facts(quorum: "Quorum") -> Mapping[NodeId, NodeFacts]:

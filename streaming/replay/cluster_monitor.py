@@ -218,11 +218,16 @@ class ClusterMonitor:
         Rows that wait are applied with the next ones, so none may be late.
         """
         thresholds = self.settings.thresholds
+        # It is not known whether it holds: the next row may show it.
+        fires_soon = any(
+            condition.notified_severity is None and condition.due_at_ms <= self.tracked.now_ms
+            for condition in self.tracked.conditions.values()
+        )
         resolves_soon = any(
             condition.rule in thresholds and thresholds[condition.rule].ms(CLEAR) < _SHORT_MS
             for condition in self.tracked.conditions.values()
         )
-        if self._advanced is None or not self._whole or resolves_soon or self.waiting:
+        if self._advanced is None or not self._whole or fires_soon or resolves_soon or self.waiting:
             return ALWAYS
         return quiet_until_ms(self.machine.quorum(), self._advanced[1], thresholds)
 

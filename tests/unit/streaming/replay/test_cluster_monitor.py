@@ -11,6 +11,8 @@ from connectors.errors import UsageError
 from rules.alert import Alert, AlertState
 from rules.evaluate import with_overrides
 from rules.finding import Severity, Thresholds
+from rules.lifecycle import TrackedCondition, TrackedConditions
+from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.decoded_row import DecodedRow
@@ -267,3 +269,31 @@ def test_clock_that_is_set_forward_does_not_make_a_healthy_quorum_stale() -> Non
     ]
     rows += healthy_seconds(script, 60)
     assert monitor().apply(rows).alerts == ()
+
+
+@pytest.mark.parametrize(
+    ("due_in_ms", "notified", "waits"), [(0, None, False), (1, None, True), (0, Severity.WARNING, True)]
+)
+def test_no_row_waits_while_it_is_unknown_whether_an_alert_that_is_due_fires(
+    due_in_ms: int, notified: Severity | None, waits: bool
+) -> None:
+    """The next quiet row may show it, as a poll does after a probe that was refused."""
+    script, rows = started()
+    observing = monitor()
+    observing.apply([*rows, *healthy_seconds(script, 20)])
+    now_ms = observing.tracked.now_ms
+    condition = TrackedCondition(
+        rule="stale-voter-endpoint",
+        subject="voter 1",
+        cluster_id="",
+        started_at_ms=now_ms,
+        due_at_ms=Millis(now_ms + due_in_ms),
+        last_seen_at_ms=now_ms,
+        notified_severity=notified,
+        summary="",
+        evidence={},
+    )
+
+    observing.tracked = TrackedConditions(now_ms=now_ms, conditions={"stale-voter-endpoint voter 1": condition})
+
+    assert (observing.quiet_until_ms > now_ms) is waits

@@ -58,7 +58,7 @@ downloads: $(READY)
 	-@$(BIN)/python -c 'from pathlib import Path; from deploy.lab.lab import Lab; Lab(Path()).prepare()'
 
 # Without PART= all parts: `python -m tests.long_parts` prints them, and which files each has.
-test-long: $(READY) ## run the long tests, slow and rare scenarios on real Kafka and Spark, or one PART= of them (3 h with WORKERS=1)
+test-long: $(READY) ## run the long tests, slow and rare scenarios on real Kafka and Spark, or one PART= of them (5 h with WORKERS=1)
 	@$(BIN)/python -m tests.long_parts $(PART) >/dev/null
 	@$(MAKE) --no-print-directory downloads
 	@$(PYTEST) -m long --durations=15 $$($(BIN)/python -m tests.long_parts $(PART) 2>/dev/null)

@@ -47,7 +47,18 @@ def _in(folder: str, *names: str) -> tuple[str, ...]:
 
 
 PARTS = (
-    Part(name="core", about="without Kafka and Spark", minutes=10, places=("simulation", "sinks", "unit")),
+    Part(
+        name="core",
+        about="without Kafka and Spark: forecasts of 100,000 states, recordings",
+        minutes=40,
+        places=("sinks", "unit", *_in("simulation", "forecast")),
+    ),
+    Part(
+        name="simulation",
+        about="simulated quorums with other seeds, a million steps",
+        minutes=45,
+        places=_in("simulation", "evaluation_pace", "incidents", "quiet_rows", "simulation"),
+    ),
     Part(
         name="faults",
         about="faults of a real quorum, what people are sent, the demo",
@@ -88,8 +99,8 @@ PARTS = (
     ),
     Part(
         name="job",
-        about="restarts and reloads of a job, its store, two jobs, a million partitions",
-        minutes=35,
+        about="restarts and reloads of a job, its store, two jobs, a million partitions, a Spark that hangs",
+        minutes=45,
         places=_in(
             "job",
             *("acknowledgement", "active_and_standby", "million_partitions", "reload", "restart", "starved_start"),

@@ -1,5 +1,6 @@
 """The lab of the tests: a quorum whose logins, versions and voters change, and what Kafka's own tools print of it."""
 
+import json
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -39,6 +40,7 @@ TIMED_OUT_CHANGE_S = 10.0
 """How long a change may still take after that answer."""
 ADMIN_S = 30.0
 _QUORUM_TOOL = "kafka-metadata-quorum"
+_REASSIGNMENT_TOOL = "kafka-reassign-partitions"
 
 
 class Lab(deploy.lab.lab.Lab):
@@ -93,6 +95,25 @@ class Lab(deploy.lab.lab.Lab):
     def allow(self, user: str, *operations: AclOperation, topics: str) -> None:
         """Grants a user operations on every topic whose name begins with `topics`."""
         self._allow((ResourceType.TOPIC, topics, ResourcePatternType.PREFIXED), f"User:{user}", *operations)
+
+    def reassign(self, replicas: Mapping[str, Sequence[Sequence[int]]], *options: str) -> None:
+        """Starts to move replicas: `replicas` has those of each partition by topic; `options` of Kafka's tool."""
+        moves = [
+            {"topic": topic, "partition": number, "replicas": [*ids]}
+            for topic, partitions in replicas.items()
+            for number, ids in enumerate(partitions)
+        ]
+        plan = self.directory / "reassignment.json"
+        plan.write_text(json.dumps({"version": 1, "partitions": moves}), encoding="utf-8")
+        self._run_reassignment_tool("--execute", *options, "--reassignment-json-file", str(plan))
+
+    @property
+    def reassigns(self) -> bool:
+        """Whether replicas are still being moved."""
+        return "No partition reassignments found" not in self._run_reassignment_tool("--list")
+
+    def _run_reassignment_tool(self, *arguments: str) -> str:
+        return self.jvm.tool(_REASSIGNMENT_TOOL, ["--bootstrap-server", ",".join(self.running_brokers), *arguments])
 
     def allow_transactions(self, user: str, *, ids: str) -> None:
         """Grants a user the transactional ids that begin with `ids`."""

@@ -6,7 +6,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,16 @@ def assert_committed(job: ConfiguredJob, number: int) -> None:
     assert (job.checkpoint / "spark" / "commits" / str(number)).exists()
 
 
+@contextmanager
+def outage(lab: Lab) -> Iterator[None]:
+    """All controllers are paused."""
+    lab.pause(*lab.controllers)
+    try:
+        yield
+    finally:
+        lab.resume(*lab.controllers)
+
+
 @pytest.mark.parametrize(
     "suspended", [lambda _: True, is_driver, is_java], ids=["the host", "the driver alone", "Java alone"]
 )
@@ -132,9 +142,7 @@ def test_an_outage_is_notified_while_java_is_started_again(job: ConfiguredJob, l
     continues.unlink()
     java.kill()
     eventually(lambda: assert_logged(job, "Spark is started again: the streaming query "), within_s=30)
-    with ExitStack() as outage:
-        lab.pause(*lab.controllers)
-        outage.callback(lab.resume, *lab.controllers)
+    with outage(lab):
         job.wait_for("monitor-blind", within_s=60)
         assert health(job)["status"] == "waiting for spark"
         continues.touch()
@@ -151,18 +159,17 @@ def test_an_outage_is_notified_while_the_disk_of_the_job_is_full(lab: Lab, tmp_p
     job.prefix = ("unshare", "--map-root-user", "--mount", "sh", "-c", mounted, "sh")
     thresholds = {"monitor-blind": {"hold": 2, "clear": 1}, "monitor-degraded": {"hold": 5}}
     job.write_config(clusters=[section("test", lab)], checkpoint=str(disk / "checkpoint"), thresholds=thresholds)
-    with job, ExitStack() as outage:
+    with job, ExitStack() as paused:
         # The job has it in a mount namespace of its own.
         inside = Path(f"/proc/{job.pid}/root{disk}")
         eventually(lambda: fill_again(inside, job), within_s=60)
-        lab.pause(*lab.controllers)
-        outage.callback(lab.resume, *lab.controllers)
+        paused.enter_context(outage(lab))
         eventually(lambda: fill_again(inside, job, "monitor-blind"), within_s=60)
         assert not job.has_ended
 
         for filling in inside.glob("filling*"):
             filling.unlink()
-        outage.close()
+        paused.close()
         for rule in ("monitor-degraded", "monitor-blind"):
             job.wait_for(rule, "resolved", within_s=120)
         eventually(lambda: assert_works(job), within_s=120)
@@ -193,9 +200,7 @@ def test_an_outage_is_notified_while_spark_hangs_which_is_started_again(
             suspended.callback(resume_if_running, one)
             one.suspend()
         eventually(lambda: assert_logged(job, "Spark has completed no batch for "), within_s=60)
-        with ExitStack() as outage:
-            lab.pause(*lab.controllers)
-            outage.callback(lab.resume, *lab.controllers)
+        with outage(lab):
             job.wait_for("monitor-blind", within_s=60)
         job.wait_for("monitor-blind", "resolved", within_s=60)
         eventually(

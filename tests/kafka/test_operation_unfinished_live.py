@@ -1,8 +1,5 @@
 """A reassignment that does not end, on a real quorum: its new replica is on a broker that is killed."""
 
-import json
-from pathlib import Path
-
 import pytest
 
 from tests.kafka.conftest import MakeLab
@@ -18,20 +15,14 @@ def lab(shared_lab: MakeLab) -> Lab:
     return shared_lab(controllers=1, brokers=2, properties={"broker.session.timeout.ms": "4000"})
 
 
-def test_a_reassignment_to_a_killed_broker_ends_when_it_is_back(
-    lab: Lab, monitor: MonitoredCluster, tmp_path: Path
-) -> None:
+def test_a_reassignment_to_a_killed_broker_ends_when_it_is_back(lab: Lab, monitor: MonitoredCluster) -> None:
     first, second = lab.brokers
     lab.create_topic("orders", assignment=[[first]] * 2)
     lab.produce("orders", 100_000)
     monitor.start_scenario(LIMITS)
 
-    moves = [{"topic": "orders", "partition": number, "replicas": [second]} for number in range(2)]
-    plan = tmp_path / "plan.json"
-    plan.write_text(json.dumps({"version": 1, "partitions": moves}), encoding="utf-8")
-    execute = ["--execute", "--throttle", "1000", "--reassignment-json-file", str(plan)]
     # The tool refuses a broker that is fenced: the broker is killed while it copies, which the throttle makes slow.
-    lab.jvm.tool("kafka-reassign-partitions", ["--bootstrap-server", lab.broker_bootstrap[0], *execute])
+    lab.reassign({"orders": [[second]] * 2}, "--throttle", "1000")
     lab.kill(second)
     fired = monitor.wait_for("operation-unfinished", within_s=60)
     printed = lab.run_remedy(next(line for line in fired.remedy if not line.startswith("#")))

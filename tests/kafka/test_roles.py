@@ -1,7 +1,5 @@
 """Nodes whose process.roles changed, on a real quorum."""
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -36,7 +34,9 @@ def test_registrations_are_left_over_when_nodes_of_both_roles_become_controllers
         quorum.create_topic("new", replication=5)
         assert monitor.rules == {"broker-fenced"}
 
-        move_replicas(quorum, ("held", "new"), plan=tmp_path / "plan.json")
+        # As the remedy says before `unregister`.
+        quorum.reassign({topic: [[101, 102]] for topic in ("held", "new")})
+        eventually(lambda: not quorum.reassigns, within_s=30, every_s=1)
         for node in quorum.controllers:
             (unregister,) = (step for step in alerts[node].remedy if " unregister --id " in step)
             quorum.run_remedy(unregister)
@@ -49,17 +49,3 @@ def become_controller(quorum: Lab, node: int) -> None:
     quorum.node(node).broker_port = None
     quorum.layout.configure()
     quorum.start(node)
-
-
-def move_replicas(quorum: Lab, topics: Sequence[str], *, plan: Path) -> None:
-    """Moves the replicas of these topics to the brokers that are left, as the remedy says before `unregister`."""
-    moves = [{"topic": topic, "partition": 0, "replicas": [101, 102]} for topic in topics]
-    plan.write_text(json.dumps({"version": 1, "partitions": moves}), encoding="utf-8")
-
-    def run(*arguments: str) -> str:
-        return quorum.jvm.tool(
-            "kafka-reassign-partitions", ["--bootstrap-server", quorum.broker_bootstrap[-1], *arguments]
-        )
-
-    run("--execute", "--reassignment-json-file", str(plan))
-    eventually(lambda: "No partition reassignments found" in run("--list"), within_s=30, every_s=1)

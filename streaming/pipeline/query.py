@@ -142,7 +142,7 @@ class Query:
 
 
 class _End:
-    """Waits for the end of a query, in a thread of its own: a call of a Java that hangs does not return."""
+    """Waits for the end of a query, in a thread of its own: if Java hangs, this call does not return."""
 
     def __init__(self, running: StreamingQuery) -> None:
         self._running = running

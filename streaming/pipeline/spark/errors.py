@@ -47,7 +47,7 @@ class StateError(JobError):
 
 
 class NoNewStateError(StateError):
-    """Nor can a new state be begun, which what is missing repairs, such as a baseline."""
+    """Nor can a new state be begun yet: something is missing, such as a baseline, which may come."""
 
     def __init__(self, why: str, missing: str) -> None:
         """`missing`: what is missing, and what to do, as a clause."""

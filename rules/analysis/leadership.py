@@ -135,12 +135,15 @@ def reported_leaders(quorum: Quorum) -> tuple[Epoch, tuple[NodeId, ...]] | str:
     """Returns the epoch with which every controller should agree, and its leaders; why it is not known, as text.
 
     That is the newest one that is reported: see `leaders_of_newest_epoch`. If it is newer than that of the known
-    leader, who still answers, only a minority reports it: the known leader is compared with.
+    leader, who still answers, only a minority reports it: the known leader is compared with. If it is older, by the
+    log, only an epoch with two leaders counts.
     """
     poll = fresh_poll(quorum)
     newest = leaders_of_newest_epoch(fresh_views(quorum), poll)
     if newest is None:
         return "no controller knows a leader"
+    if quorum.leader_epoch is not None and newest[0] < quorum.leader_epoch and len(newest[1]) == 1:
+        return f"no controller has reported the leader of epoch {quorum.leader_epoch} yet"
     if quorum.leader_epoch is None or quorum.leader_id is None or newest[0] <= quorum.leader_epoch:
         return newest
     if poll is None or poll.leader_id != quorum.leader_id:

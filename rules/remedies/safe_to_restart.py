@@ -27,7 +27,7 @@ from rules.model.node_facts import NodeFacts
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 from rules.remedies.access_steps import COMPARE
-from rules.remedies.start_conditions import before_a_start
+from rules.remedies.start_conditions import before_a_start, resolve_names_first
 
 ONLY_VOTER = "it is the only voter: the quorum has no leader until it is back"
 """Why the restart of a single controller is not safe."""
@@ -96,8 +96,9 @@ def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds, findin
         others = quorum.derived(denying) - problems.keys() - {node}
         unknown += [f"controller {other} {doubts[other]}" for other in sorted(others)]
     else:
-        # Without a vote its restart does not change the quorum: only an unfinished change is a reason against it.
-        against = [*forbidden, *changes]
+        # Without a vote its restart does not change the quorum: only an unfinished change is a reason against it, or a
+        # leader that it would not find again.
+        against = [*forbidden, *changes, *(step.removeprefix("# ") for step in resolve_names_first(quorum))]
     return RestartSafety(
         node=node,
         against=tuple(against),

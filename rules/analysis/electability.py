@@ -366,6 +366,9 @@ def failures_left(quorum: Quorum) -> int | None:
         # Only voters in doubt make a majority, or one of them may end those that ask it in an election.
         return None
     left = len(counted) - needed
+    if quorum.committed is not None:
+        # While a change of the voter set is pending, candidates may still ask for a majority of the committed one.
+        left = min(left, len(counted & quorum.committed.ids) - quorum.committed.majority)
     if left <= 0 or all(voter.endpoint_verdict is EndpointVerdict.OK for voter in quorum.dialled_nodes):
         return left
     voters = restarted_voters(quorum)

@@ -34,7 +34,7 @@ from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import majority, tolerated_failures
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import add_controller, describe_status
+from rules.remedies.remedy_commands import add_controller, describe_status, wait_for_pending_change
 
 MOST = Threshold(
     name="most",
@@ -93,12 +93,13 @@ def _lost_voters(
         f"The quorum tolerates no failure. {advised[1]}",
         evidence={**whole.evidence, "no_longer_voters": [*removed]},
         remedy=(
+            *wait_for_pending_change(quorum),
             "# If it was removed by mistake, make it a voter again once it is caught up as an observer"
             if len(removed) == 1
             else "# If they were removed by mistake, make them voters again, one after the other: wait until each is "
             "caught up as an observer, and each addition is committed",
             *(step for node in running for step in add_controller(quorum, node)),
-            *whole.remedy[1:],
+            *whole.remedy[-2:],
         ),
         hold_ms=_shorter_hold(thresholds) if len(removed) == 1 else Millis(0),
     )
@@ -161,6 +162,7 @@ def _finding(quorum: Quorum, voters: list[NodeId], severity: Severity, consequen
             "kraft_version": quorum.kraft_version,
         },
         remedy=(
+            *wait_for_pending_change(quorum),
             action,
             "# Change the voters of a static quorum in controller.quorum.voters on every node, or after an upgrade of "
             f"kraft.version to 1 (the ids of the present voters: {and_join(voters)})"

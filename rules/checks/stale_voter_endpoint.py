@@ -51,7 +51,7 @@ What not to do
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rules.analysis.electability import ElectionForecast, forecast_election, restarted_voters
+from rules.analysis.electability import ElectionForecast, electable, forecast_election, restarted_voters
 from rules.analysis.endpoint_text import doubt_text, endpoint_kind, faults_text, probe_outcome
 from rules.analysis.leadership import last_leader
 from rules.finding import Facts, Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
@@ -105,7 +105,7 @@ def _voter_endpoints(quorum: Quorum) -> _VoterEndpoints:
     return _VoterEndpoints(
         quorum=quorum,
         severity=_severity(quorum, election),
-        verdict=_verdict(election, voters, endpoint_kind(quorum)),
+        verdict=_verdict(quorum, election),
         evidence=_shared_evidence(quorum, election),
         leader=next((voter for voter in voters if voter.id == leader), None),
     )
@@ -125,7 +125,7 @@ def _shared_evidence(quorum: Quorum, election: ElectionForecast) -> dict[str, Pl
     best = election.best
     return {
         "leader": last_leader(quorum),
-        "electable_if_all_restarted": election.electable,
+        "electable_if_all_restarted": electable(quorum),
         "majority": quorum.dialled.majority if quorum.dialled else None,
         "indispensable_voters": [str(key) for key in election.indispensable],
         "best_candidate": str(best.key) if best else None,
@@ -172,17 +172,19 @@ def _summary(endpoints: _VoterEndpoints, voter: NodeFacts) -> str:
     return f"Voter {voter.id}'s {endpoint} {faults_text(voter)}. {endpoints.verdict}{vantage}"
 
 
-def _verdict(election: ElectionForecast, voters: tuple[NodeFacts, ...], kind: str) -> str:
-    """Returns what `kraftwatch what-if` answers for a restart of all controllers, as sentences.
-
-    `kind` of endpoints: recorded or configured.
-    """
-    could = "a leader could still be elected" if election.electable else "no leader could be elected"
+def _verdict(quorum: Quorum, election: ElectionForecast) -> str:
+    """Returns what `kraftwatch what-if` answers for a restart of all controllers, as sentences."""
+    could = {
+        True: "If all controllers restarted now, a leader could still be elected",
+        False: "If all controllers restarted now, no leader could be elected",
+        None: "Whether a leader could be elected if all controllers restarted now is not known",
+    }[electable(quorum)]
+    voters = quorum.dialled_nodes
     work = sum(_works(voter) for voter in voters)
     unchecked = sum(voter.reachable and not _works(voter) for voter in voters)
-    counted = f"{work} of {len(voters)} {kind} endpoints {'works' if work == 1 else 'work'}"
+    counted = f"{work} of {len(voters)} {endpoint_kind(quorum)} endpoints {'works' if work == 1 else 'work'}"
     more = f", {unchecked} could not be checked" if unchecked else ""
-    sentence = f"If all controllers restarted now, {could}: {counted}{more}."
+    sentence = f"{could}: {counted}{more}."
     last = [key.id for key in election.indispensable]
     if not last:
         return sentence

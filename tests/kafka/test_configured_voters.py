@@ -147,12 +147,14 @@ def test_names_in_the_list_that_no_longer_resolve_are_reported(lab: MakeLab, tmp
 
 @pytest.mark.long
 def test_voters_that_come_back_with_an_empty_disk_are_reported(lab: MakeLab, tmp_path: Path) -> None:
-    """Each has fetched all records again within a second, and has no directory id that would be new."""
-    # Each fetch returns one batch.
-    quorum = lab(controllers=3, brokers=0, static=True, properties={"controller.quorum.fetch.max.bytes": "1"})
+    """Each has fetched all records again within seconds, and has no directory id that would be new."""
+    # Each fetch returns one batch, and a batch is written every 20 ms: a poll sees the log before it has caught up.
+    slow = {"controller.quorum.fetch.max.bytes": "1", "metadata.max.idle.interval.ms": "20"}
+    quorum = lab(controllers=3, brokers=0, static=True, properties=slow)
     with run_gatherer(tmp_path, cluster_of(quorum)) as gatherer:
         monitor = monitored_cluster_of(quorum, gatherer)
         monitor.start_scenario({})
+        monitor.wait_for_quorum(lambda seen: (seen.last_offset or 0) > 600, within_s=60)
         for voter in (*quorum.followers, quorum.followers[0]):
             monitor.set_thresholds({"voter-log-regressed.hold": 0})
             quorum.stop(voter)

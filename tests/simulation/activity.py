@@ -91,10 +91,15 @@ class ClusterActivity:
             leader.record_fetch(now_ms, broker.key, len(leader.log) if broker.applies or not held else held.end_offset)
 
     def restore_endpoints(self, now_ms: int) -> None:
-        """Restarts the voters of a leaderless calm quorum at their recorded endpoints."""
-        if self.phase is not Phase.QUIET_RULES or now_ms - self.led_at_ms < LEADERLESS_MS:
+        """Restarts the voters of a calm quorum at their recorded endpoints, if it has no leader or is static.
+
+        No controller changes the configured endpoints of a static quorum.
+        """
+        without_leader = now_ms - self.led_at_ms >= LEADERLESS_MS
+        if self.phase is not Phase.QUIET_RULES or not (without_leader or self.oracle.voters is None):
             return
-        self.led_at_ms = now_ms
+        if without_leader:
+            self.led_at_ms = now_ms
         longest = max(self.nodes, key=lambda node: (node.log.last_epoch, len(node.log)))
         for voter in longest.log.voters:
             node = next(node for node in self.nodes if node.id == voter.key.id)

@@ -17,6 +17,8 @@ What it means
     - `topic`, `checkpoint`, `cores`: for a minute the job has evaluated nothing, because the brokers of the relays'
       topic or the file system of Spark's checkpoint do not answer, or Spark's cluster gives the job no core. Nothing is
       lost: it goes on from there.
+    - `spark`: Spark fails or hangs, and the job has started it again for a minute. Nothing is lost. With relays no rule
+      is evaluated meanwhile, else `no-leader` and `monitor-blind` alone.
     - `executors`, `disk`: some of the job's executors are lost, or the disk of its folder is full. It still evaluates,
       if it can.
     - `clock`: the clock of this host was set by half a minute or more. Holds count by the monotonic clock, so no alert
@@ -274,6 +276,12 @@ _DEPENDENCIES: Final[Mapping[str, tuple[Severity, str, str]]] = {
         "nothing is evaluated until it answers",
         "# Check the file system, the network to it and its credentials",
     ),
+    "spark": (
+        Severity.CRITICAL,
+        "at most no-leader and monitor-blind are evaluated until a batch completes",
+        "# Read log/spark.log and log/driver.log in the job's folder: why Spark ends or hangs; look at the memory and "
+        "the load of this host",
+    ),
     "cores": (
         Severity.CRITICAL,
         "nothing is evaluated until there are some",
@@ -291,9 +299,7 @@ _DEPENDENCIES: Final[Mapping[str, tuple[Severity, str, str]]] = {
         "# Free space on the disk of the job's folder",
     ),
 }
-"""What is missing: how severe that is, what it means, and what to do. Without the store no alert can be recorded, and
-without Spark, which is missing for minutes at most, the job starts or ends.
-"""
+"""What is missing: how severe that is, what it means, and what to do. Without the store no alert can be recorded."""
 
 
 def _missing(job: JobState, missing: MissingDependency) -> Finding:

@@ -5,6 +5,7 @@ that no batch is delivered. Each beginning and each end is one line on the termi
 /metrics and the rule `monitor-degraded` show what is missing.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import Final
 from rules.formatting import duration
 from rules.model.identifiers import Millis
 
+log = logging.getLogger(__name__)
 OVERDUE_S: Final = 12.0
 """A batch follows the one before within ten seconds: after a longer time it is asked what is missing."""
 _ASK_EVERY_S: Final = 5.0
@@ -126,8 +128,8 @@ Ask = Callable[[], str | None]
 class Question:
     """Asks in a thread of its own, which may hang, at most every few seconds."""
 
-    def __init__(self, ask: Ask, unanswered: str | None = None) -> None:
-        """`unanswered`: the reason if the answer takes too long; None if nothing is known then."""
+    def __init__(self, ask: Ask, unanswered: Ask = lambda: None) -> None:
+        """`unanswered` returns the reason if the answer takes too long; None if nothing is known then."""
         self._ask, self._unanswered = ask, unanswered
         self._asked_at: float | None = None
         self._answered_at: float | None = None
@@ -137,7 +139,7 @@ class Question:
         """Returns the newest answer, without waiting for one; asks again if that is due."""
         now = time.monotonic()
         if self._asked_at is not None and self._answered_at is None:
-            return self._unanswered if now - self._asked_at > _ANSWER_S else self._answer
+            return self._unanswered() if now - self._asked_at > _ANSWER_S else self._answer
         if self._answered_at is None or now - self._answered_at >= _ASK_EVERY_S:
             self._asked_at, self._answered_at = now, None
             threading.Thread(target=self._run, name="dependency", daemon=True).start()
@@ -148,7 +150,11 @@ class Question:
         self._answer = None
 
     def _run(self) -> None:
-        self._answer = self._ask()
+        try:
+            self._answer = self._ask()
+        except Exception as problem:  # noqa: BLE001 - it is asked again; nothing is known until then
+            log.debug("asking: %s", problem)
+            self._answer = None
         self._answered_at = time.monotonic()
 
 
@@ -161,7 +167,7 @@ class Checks:
         *,
         batch_age_s: Callable[[], float],
         seen: Mapping[Dependency, Ask],
-        asked: Mapping[Dependency, tuple[Ask, str]],
+        asked: Mapping[Dependency, tuple[Ask, Ask]],
     ) -> None:
         """Checks nothing yet.
 
@@ -169,7 +175,8 @@ class Checks:
             dependencies: where the results are noted.
             batch_age_s: seconds since a batch was delivered.
             seen: what can be seen at once, without a request.
-            asked: what a request shows, and why it is missing if no answer comes: it is asked while no batch comes.
+            asked: what a request shows, and what returns why it is missing if no answer comes: it is asked while no
+                batch comes.
         """
         self._dependencies = dependencies
         self._batch_age_s = batch_age_s

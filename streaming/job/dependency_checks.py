@@ -30,9 +30,10 @@ def dependency_checks(job: Job) -> Checks:
         seen |= {Dependency.CORES: Question(asks.cores).answer, Dependency.EXECUTORS: Question(executors).answer}
     if not job.running.gathers:
         seen[Dependency.TOPIC] = asks.topic
-    asked: dict[Dependency, tuple[Ask, str]] = {}
+    asked: dict[Dependency, tuple[Ask, Ask]] = {}
     if (uri := job.checkpoint.uri) is not None:
-        asked[Dependency.CHECKPOINT] = asks.checkpoint, f"checkpoint {uri} does not answer"
+        files = FileSystem(asks.checkpoint, asks.java, f"checkpoint {uri} does not answer")
+        asked[Dependency.CHECKPOINT] = files.ask, files.unanswered
     return Checks(job.dependencies, batch_age_s=asks.batch_age_s, seen=seen, asked=asked)
 
 
@@ -66,7 +67,7 @@ class _Asks:
         """Returns that the file system of Spark's checkpoint does not answer. May take long."""
         spark, uri = self.job.monitoring.spark, self.job.checkpoint.uri
         try:
-            if spark is not None and uri is not None and answers(spark):
+            if spark is not None and uri is not None and self.java() is not None:
                 HadoopFolder(spark, uri).names("metadata")
         except KraftwatchError as problem:
             return str(problem)
@@ -74,6 +75,11 @@ class _Asks:
             # Java has just ended: it is started again.
             return None
         return None
+
+    def java(self) -> str | None:
+        """Returns that Spark's Java answers; None if it has ended. Does not return if it hangs."""
+        spark = self.job.monitoring.spark
+        return "it answers" if spark is not None and answers(spark) else None
 
     def cores(self) -> str | None:
         """Returns that no task of the batch runs, although some wait."""
@@ -98,6 +104,23 @@ class _Asks:
             return None if spark is None else executor_count(spark)
         except SPARK_ERRORS:
             return None
+
+
+class FileSystem:
+    """Asks a file system through Java, which may be what does not answer."""
+
+    def __init__(self, ask: Ask, java: Ask, unanswered: str) -> None:
+        """`java` returns None unless Java answers; `unanswered`: what to say if only the file system does not."""
+        self._ask, self._java, self._unanswered = ask, Question(java), unanswered
+
+    def ask(self) -> str | None:
+        """Returns why the file system is missing; None if it is there."""
+        self._java.forget()
+        return self._ask()
+
+    def unanswered(self) -> str | None:
+        """Returns that the file system does not answer; None while Java does not either."""
+        return None if self._java.answer() is None else self._unanswered
 
 
 class Executors:

@@ -6,6 +6,7 @@ early evaluation goes on, and what is missing is Spark (`Restarts`).
 """
 
 import logging
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -13,7 +14,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from connectors.errors import KraftwatchError, ProcessEndedError, StoreError, UsageError
+from connectors.errors import KraftwatchError, ProcessEndedError, StoreError, UnavailableStoreError, UsageError
 from connectors.observations.observation import Observation
 from connectors.process.signals import SignalFlag
 from connectors.process.wall_clock import wall_ms
@@ -45,6 +46,7 @@ from streaming.pipeline.spark.errors import (
     JobError,
     NoNewStateError,
     StateError,
+    SubmittedSparkError,
     error_cause,
     stop_ignoring_errors,
 )
@@ -60,6 +62,8 @@ _SIGNAL_S: Final = 0.5
 """So long after an end of the query a signal may come that explains it."""
 _EARLY_S: Final = 60.0
 """After so long without a batch, the early evaluation begins: the query may hang, or the batch takes long."""
+_READ_S: Final = 10.0
+"""If a topic was read to its end so recently, Spark works: between two batches, it asks once a second."""
 _MOST_UNWRITTEN: Final = 10_000
 
 
@@ -85,6 +89,9 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         self._waiting = Waiting()
         self._has_new_state = False
         """Whether a new state was begun since the newest batch."""
+        self._was_unreadable = False
+        """Whether the state could not be read since then: once, the reason may be another one, such as a killed Java.
+        """
 
     def __exit__(self, *_: object) -> None:
         self._end_early_evaluation()
@@ -177,8 +184,8 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         query = self._query
         if query is None:
             return
-        if self._unwritten:
-            self._evaluate_early(notifying)
+        if self._unwritten and (self._early is None or not self._early.runs):
+            self.begin_early_evaluation(notifying)
         try:
             if self._restarts.problem is None:
                 query.wait(seconds)
@@ -190,6 +197,9 @@ class Monitoring(AbstractContextManager["Monitoring"]):
                 self._stop.wait(seconds)
             else:
                 self._restart(self._restarts.problem, query, notifying)
+        except UnavailableStoreError:
+            # What is missing says so: it goes on when the store answers.
+            self._stop.wait(seconds)
         except JobError as problem:
             self._plan_restart(problem, notifying)
         except SPARK_ERRORS as problem:
@@ -197,12 +207,12 @@ class Monitoring(AbstractContextManager["Monitoring"]):
             self._plan_restart(JobError(why), notifying)
         if query.has_evaluated and self._restarts.problem is None and self._waiting.for_s < _EARLY_S:
             self._restarts.succeeded()
-            self._has_new_state = False
+            self._has_new_state = self._was_unreadable = False
             self._dependencies.found(Dependency.SPARK)
 
     def _look_for_batches(self, query: Query, notifying: Notifying) -> None:
         waits = any(missing.name is not Dependency.SPARK for missing in self._dependencies.now)
-        self._waiting.look(query.progress, has_reason=waits)
+        self._waiting.look(query.progress, has_reason=waits or self._has_nothing_to_evaluate)
         for_s = self._waiting.for_s
         why = f"Spark has completed no batch for {ms_text(Millis(round(1_000 * for_s)))}"
         if for_s >= self._restarts.hangs_s:
@@ -211,13 +221,23 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         if query.has_evaluated and for_s >= _EARLY_S and self._dependencies.missing(Dependency.SPARK, why):
             self._evaluate_early(notifying)
 
+    @property
+    def _has_nothing_to_evaluate(self) -> bool:
+        """Whether no rows come: the gatherer does not run, or Spark reads the ends of the topics again and again."""
+        if self._running.gathers:
+            return not self.gatherer.alive
+        read_at = self.topics().read_to_end_at.values()
+        return time.monotonic() - max(read_at, default=float("-inf")) < _READ_S
+
     def _plan_restart(self, problem: JobError, notifying: Notifying) -> None:
-        if isinstance(problem, CheckpointInUseError):
+        if isinstance(problem, CheckpointInUseError | SubmittedSparkError):
             raise problem
         # A signal to the whole process group ends Java before this process reads its own.
         if self._stop.wait(_SIGNAL_S):
             return
-        if (full := full_disk(self.checkpoint.folder)) is not None:
+        # A Java that hangs is killed first, whatever else is wrong.
+        full = None if isinstance(problem, HangingError) else full_disk(self.checkpoint.folder)
+        if full is not None:
             problem = FullDiskError(f"{problem}; {full}")
         self._restarts.failed(problem)
         why = f"Spark is started again: {problem}"
@@ -226,14 +246,16 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         self._evaluate_early(notifying)
 
     def _evaluate_early(self, notifying: Notifying) -> None:
-        if self._early is None or not self._early.runs:
+        if self._early is None or not self._early.evaluates_all(self._running.identified.settings):
             self.begin_early_evaluation(notifying)
 
     def _restart(self, problem: JobError, query: Query, notifying: Notifying) -> None:
         """Starts the query that has ended with this problem, on a new session and with a new state if necessary."""
+        # First: the store that knows what the query reads may not answer.
+        query.topic = query_topic(self._running.config, self.checkpoint)
         answered = self._spark is not None and not isinstance(problem, HangingError) and answers(self._spark)
         if not answered or self._restarts.of_session:
-            self._renew_session(query)
+            self._renew_session(query, problem)
         # What has ended Java says nothing about the state.
         why = self._why_no_state(query, problem) if answered else None
         if why is not None:
@@ -241,20 +263,22 @@ class Monitoring(AbstractContextManager["Monitoring"]):
                 self._set_state_aside(why)
             except StoreError as failed:
                 raise JobError(f"Spark's state cannot be set aside: {failed}") from failed
-        query.topic = query_topic(self._running.config, self.checkpoint)
+            query.topic = query_topic(self._running.config, self.checkpoint)
         self._start_processor(query, notifying)
         self._restarts.started()
 
-    def _renew_session(self, query: Query) -> None:
+    def _renew_session(self, query: Query, problem: JobError) -> None:
         before, self._spark = self._spark, None
         if not kill_java() and before is not None:
+            if isinstance(problem, HangingError):
+                raise SubmittedSparkError(f"spark-submit's Java process hangs ({problem}): submit the job again")
             if not answers(before):
                 raise JobError("spark-submit's Java process has ended: submit the job again")
             stop_ignoring_errors(before.stop)
         try:
             query.spark = self.start_spark()
-        except KraftwatchError as problem:
-            raise JobError(f"Spark does not start: {problem}") from problem
+        except KraftwatchError as failed:
+            raise JobError(f"Spark does not start: {failed}") from failed
 
     def _why_no_state(self, query: Query, problem: JobError) -> str | None:
         """Returns why a query that ended cannot continue with its state; None if a restart of the query is enough."""
@@ -264,10 +288,12 @@ class Monitoring(AbstractContextManager["Monitoring"]):
             return problem.why
         assert self._spark is not None, "a session was started"
         try:
-            return unreadable_state(self._spark, self.checkpoint)
+            why = unreadable_state(self._spark, self.checkpoint)
         except JobError:
             # A file system that does not answer says nothing about the state.
             return None
+        was_unreadable, self._was_unreadable = self._was_unreadable, why is not None
+        return why if was_unreadable else None
 
     def _set_state_aside(self, why: str) -> None:
         if not self._running.gathers:
@@ -276,18 +302,23 @@ class Monitoring(AbstractContextManager["Monitoring"]):
             for problem in answered.unavailable.values():
                 raise NoNewStateError(why, str(problem))
             record_ids(self.checkpoint, self.checkpoint.cluster_ids(), answered)
-        log.warning("%s", set_state_aside(self.checkpoint, why, self._spark))
+        # The gatherer has the journal, and knows what it has read of each log.
+        self.gatherer.stop()
+        try:
+            log.warning("%s", set_state_aside(self.checkpoint, why, self._spark))
+        finally:
+            self._restart_gatherer()
         self._has_new_state = True
 
     def stop_query(self) -> None:
-        """Stops the query after the batch in progress."""
-        if self._query is not None:
-            self._query.stop()
+        """Stops the query after the batch in progress, and Java if that takes too long."""
+        if self._query is not None and not self._query.stop():
+            kill_java()
 
     def stop_spark(self) -> None:
         """Ends the session, if there is one."""
-        if self._spark is not None:
-            stop_ignoring_errors(self._spark.stop)
+        if self._spark is not None and not stop_ignoring_errors(self._spark.stop):
+            kill_java()
 
     def change(self, before: JobSpec, notifying: Notifying) -> None:
         """Restarts what the changed configuration concerns; each continues where it stopped. `before`: the former one.
@@ -298,17 +329,17 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         now = self._running.identified
         # One that has ended is started with the new processor, once that is due.
         runs = self._restarts.problem is None
-        query = self._query if runs and now.settings != before.settings else None
-        if query is not None:
+        changes = now.settings != before.settings
+        query = self._query if runs and changes else None
+        if changes and (query is not None or not runs):
             self.begin_early_evaluation(notifying)
-            query.stop()
+        stopped = query is None or query.stop()
         if now.clusters != before.clusters:
             self.gatherer.stop()
-            try:
-                self.gatherer = self._started_gatherer()
-            except (UsageError, ProcessEndedError) as problem:
-                raise JobError(f"the gatherer could not be restarted: {problem}") from problem
-        if query is not None:
+            self._restart_gatherer()
+        if not stopped:
+            self._plan_restart(HangingError("Spark does not stop the query"), notifying)
+        elif query is not None:
             query.topic = query_topic(self._running.config, self.checkpoint)
             try:
                 self._start_processor(query, notifying)
@@ -327,6 +358,12 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         query.start(
             ClusterProcessor(settings, initial=initial, spark_folder=pages, shared=self._shared, snapshots=gathers)
         )
+
+    def _restart_gatherer(self) -> None:
+        try:
+            self.gatherer = self._started_gatherer()
+        except (UsageError, ProcessEndedError) as problem:
+            raise JobError(f"the gatherer could not be restarted: {problem}") from problem
 
     def _started_gatherer(self) -> GathererProcess | RelayedInput:
         if not self._running.gathers:

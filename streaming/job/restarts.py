@@ -13,6 +13,8 @@ _FIRST_S: Final = 1.0
 _LONGEST_S: Final = 30.0
 _HANGS_S: Final = 300.0
 """After so long without a batch, the session is restarted; twice as long after each restart: a batch may take long."""
+_FIRST_BATCH_S: Final = 900.0
+"""Until the job has completed a batch: on a busy machine the first one may take so long (`streaming.web`)."""
 _LOOK_S: Final = 5.0
 """A longer time between two looks was not that of Spark alone: the host was suspended, or is busy."""
 _SESSION_FROM: Final = 2
@@ -27,6 +29,7 @@ class Restarts:
         self._advice, self._clock = advice, clock
         self._failures = 0
         self._due_at = 0.0
+        self._has_worked = False
         self.problem: JobError | None = None
         """Why what runs must be started again; None while it runs."""
 
@@ -38,7 +41,7 @@ class Restarts:
     @property
     def hangs_s(self) -> float:
         """For so long the query may complete no batch now."""
-        return float(_HANGS_S * 2**self._failures)
+        return max(float(_HANGS_S * 2**self._failures), 0.0 if self._has_worked else _FIRST_BATCH_S)
 
     @property
     def of_session(self) -> bool:
@@ -65,7 +68,7 @@ class Restarts:
 
     def succeeded(self) -> None:
         """A batch was completed."""
-        self._failures = 0
+        self._failures, self._has_worked = 0, True
 
 
 class Waiting:

@@ -76,6 +76,10 @@ class EarlyEvaluation:
         """Whether it has not ended."""
         return self._thread.is_alive()
 
+    def evaluates_all(self, settings: Mapping[str, ClusterSettings]) -> bool:
+        """Returns whether it evaluates each of these clusters: one ends here once the processor has caught up."""
+        return self.runs and settings.keys() <= {*self._clusters}
+
     @property
     def blind(self) -> Sequence[BlindCluster]:
         """The clusters of which nothing is observed."""

@@ -18,6 +18,7 @@ from streaming.pipeline.schema import OUTPUT, STATE
 from streaming.pipeline.source import JournalSource
 from streaming.pipeline.spark.errors import (
     SPARK_ERRORS,
+    STOP_S,
     BusyError,
     CheckpointInUseError,
     FullDiskError,
@@ -135,10 +136,9 @@ class Query:
         kind = FullDiskError if _NO_SPACE in text else JobError
         return kind(f"the streaming query {how}: {error_cause(problem)}")
 
-    def stop(self) -> None:
-        """Stops the query; Spark repeats an unfinished batch after the next start."""
-        if self._running is not None:
-            stop_ignoring_errors(self._running.stop)
+    def stop(self, within_s: float = STOP_S) -> bool:
+        """Stops the query; Spark repeats an unfinished batch after the next start. Returns whether it ended in time."""
+        return self._running is None or stop_ignoring_errors(self._running.stop, within_s)
 
 
 class _End:

@@ -2,7 +2,9 @@
 
 import logging
 import re
+import threading
 from collections.abc import Callable
+from typing import Final
 
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
@@ -14,6 +16,8 @@ log = logging.getLogger(__name__)
 
 SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
 """What a call to Spark raises: its own error, Java's error, or a lost connection to Java."""
+STOP_S: Final = 20.0
+"""How long a stop may take: a supervisor kills the job after 30 s."""
 _QUERY_ENDED = re.compile(r"\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception:\s*(.*?)\s*(?:SQLSTATE: \w+)?$")
 
 
@@ -35,6 +39,10 @@ class CheckpointInUseError(JobError):
 
 class HangingError(JobError):
     """The query runs and completes no batch: Java, or a process that evaluates, may hang."""
+
+
+class SubmittedSparkError(JobError):
+    """Java hangs, and spark-submit has started it: only a new submission helps."""
 
 
 class StateError(JobError):
@@ -67,9 +75,19 @@ def error_cause(problem: Exception) -> str:
     return redact(cause)[:500]
 
 
-def stop_ignoring_errors(stop: Callable[[], None]) -> None:
-    """Stops what may be ending by itself already; the checkpoint does not depend on a clean stop."""
-    try:
-        stop()
-    except Exception as problem:  # noqa: BLE001 - an error while stopping must not hide the reason for the stop
-        log.debug("while stopping: %s", problem)
+def stop_ignoring_errors(stop: Callable[[], None], within_s: float = STOP_S) -> bool:
+    """Stops what may be ending by itself already; the checkpoint does not depend on a clean stop.
+
+    Returns whether that ended in this time: a call of a Java that hangs does not return.
+    """
+    ended = threading.Event()
+
+    def run() -> None:
+        try:
+            stop()
+        except Exception as problem:  # noqa: BLE001 - an error while stopping must not hide the reason for the stop
+            log.debug("while stopping: %s", problem)
+        ended.set()
+
+    threading.Thread(target=run, name="stop", daemon=True).start()
+    return ended.wait(within_s)

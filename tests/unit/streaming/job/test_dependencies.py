@@ -1,13 +1,14 @@
 """What is named as missing, when it is said, and when it is there again."""
 
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
 
 from streaming.job import dependencies as module
 from streaming.job.dependencies import Checks, Dependencies, Dependency, Missing
-from streaming.job.dependency_checks import Executors
+from streaming.job.dependency_checks import Executors, FileSystem
 from tests.eventually import eventually
 
 
@@ -80,7 +81,7 @@ def test_nothing_is_asked_while_batches_come(dependencies: Dependencies) -> None
     def never() -> str | None:
         raise AssertionError("asked")
 
-    Checks(dependencies, batch_age_s=lambda: 9, seen={}, asked={Dependency.TOPIC: (never, "no answer")}).run()
+    Checks(dependencies, batch_age_s=lambda: 9, seen={}, asked={Dependency.TOPIC: (never, lambda: "no answer")}).run()
     assert dependencies.now == []
 
 
@@ -95,7 +96,7 @@ def test_a_request_that_hangs_is_named_and_ends_with_the_next_batch(dependencies
         dependencies,
         batch_age_s=lambda: age[0],
         seen={},
-        asked={Dependency.CHECKPOINT: (hangs, "s3a://b/k does not answer")},
+        asked={Dependency.CHECKPOINT: (hangs, lambda: "s3a://b/k does not answer")},
     )
     why = eventually(lambda: runs_until_missing(checks, dependencies, Dependency.CHECKPOINT), within_s=5)
     assert why == "s3a://b/k does not answer"
@@ -108,7 +109,9 @@ def test_a_request_that_hangs_is_named_and_ends_with_the_next_batch(dependencies
 def test_an_answer_of_the_outage_before_says_nothing_about_this_one(dependencies: Dependencies) -> None:
     age = [99.0]
     ask, answers = answering(["the brokers do not answer"])
-    checks = Checks(dependencies, batch_age_s=lambda: age[0], seen={}, asked={Dependency.TOPIC: (ask, "no answer")})
+    checks = Checks(
+        dependencies, batch_age_s=lambda: age[0], seen={}, asked={Dependency.TOPIC: (ask, lambda: "no answer")}
+    )
     eventually(lambda: runs_until_missing(checks, dependencies, Dependency.TOPIC), within_s=5)
     age[0] = 0
     checks.run()
@@ -116,6 +119,28 @@ def test_an_answer_of_the_outage_before_says_nothing_about_this_one(dependencies
     answers.clear()
     checks.run()
     assert dependencies.now == []
+
+
+def test_a_java_that_hangs_says_nothing_about_the_file_system(dependencies: Dependencies) -> None:
+    hang, java = threading.Event(), list[str | None]([None, "it answers"])
+    files = FileSystem(lambda: "" if hang.wait(10) else None, lambda: java[0], "s3a://b/k does not answer")
+    checks = Checks(
+        dependencies,
+        batch_age_s=lambda: 99,
+        seen={},
+        asked={Dependency.CHECKPOINT: (files.ask, files.unanswered)},
+    )
+    began = time.monotonic()
+    eventually(lambda: elapsed(checks, began, 1), within_s=5)
+    assert dependencies.now == []
+    java.reverse()
+    assert eventually(lambda: runs_until_missing(checks, dependencies, Dependency.CHECKPOINT), within_s=9)
+    hang.set()
+
+
+def elapsed(checks: Checks, began: float, seconds: float) -> None:
+    checks.run()
+    assert time.monotonic() - began > seconds
 
 
 def answering(answers: list[str]) -> tuple[Callable[[], str | None], list[str]]:

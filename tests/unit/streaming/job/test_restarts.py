@@ -1,12 +1,15 @@
 """What has ended the query, and what is started again inside the job: the query, Spark, or neither."""
 
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from connectors.errors import UnavailableStoreError
 from connectors.process.signals import SignalFlag
 from streaming.config import Config
 from streaming.job import monitoring as module
@@ -22,7 +25,9 @@ from streaming.pipeline.spark.errors import (
     HangingError,
     JobError,
     StateError,
+    SubmittedSparkError,
 )
+from streaming.pipeline.topic_files import TopicState
 from tests.unit.streaming.job.running_configuration import running_with
 
 UNUSED: Any = None
@@ -157,7 +162,7 @@ def test_a_query_that_ends_is_started_again_and_spark_is_missing_until_a_batch_c
 
 
 def started(done: Sequence[str]) -> str:
-    return ", ".join(one for one in done if not one.startswith(("Spark is", "spark:", "early", "Java")))
+    return ", ".join(one for one in done if not one.startswith(("Spark is", "Spark has", "spark:", "early", "Java")))
 
 
 @pytest.mark.parametrize(
@@ -170,8 +175,10 @@ def started(done: Sequence[str]) -> str:
         # A batch shows that it works.
         ([FAILS, COMPLETES, FAILS, COMPLETES, FAILS], "query at 1 s, query at 2 s, query at 3 s"),
         # A batch may take long: it gets more time after each restart.
-        ([HANGS], "Spark, query at 302 s"),
-        ([HANGS, HANGS, HANGS], "Spark, query at 302 s, Spark, query at 905 s, Spark, query at 2110 s"),
+        ([COMPLETES, HANGS], "Spark, query at 301 s"),
+        ([COMPLETES, HANGS, HANGS, HANGS], "Spark, query at 301 s, Spark, query at 904 s, Spark, query at 2109 s"),
+        # The first one as long as a start may.
+        ([HANGS], "Spark, query at 902 s"),
         ([BUSY, BUSY, BUSY], "query at 1 s, query at 2 s, query at 3 s"),
         ([FULL, FULL, FULL], "query at 1 s, query at 2 s, query at 3 s"),
         ([STATE], "new state: it is of version 9, query at 1 s"),
@@ -196,9 +203,20 @@ def test_a_new_java_is_started_in_place_of_one_that_was_killed(tmp_path: Path, m
 def test_a_state_that_spark_cannot_read_is_replaced_before_the_first_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = world(tmp_path, monkeypatch, FAILS)
+    made = world(tmp_path, monkeypatch, FAILS, FAILS)
     made.unreadable = "Spark cannot read it: 7.zip is missing"
-    assert started(made.run()) == "new state: Spark cannot read it: 7.zip is missing, query at 1 s"
+    # The second time: the first time, Spark may have ended while it read it.
+    expected = "query at 1 s, Spark, new state: Spark cannot read it: 7.zip is missing, query at 3 s"
+    assert started(made.run()) == expected
+
+
+def test_the_gatherer_leaves_the_journal_while_a_state_is_set_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = world(tmp_path, monkeypatch, STATE)
+    monkeypatch.setattr(made.monitoring, "gatherer", SimpleNamespace(stop=lambda: made.done.append("gatherer stops")))
+    monkeypatch.setattr(made.monitoring, "_started_gatherer", lambda: made.done.append("gatherer starts"))
+    assert made.run()[2:] == ["gatherer stops", "new state: it is of version 9", "gatherer starts", "query at 1 s"]
 
 
 def test_of_spark_submit_only_the_session_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,6 +295,53 @@ def test_a_host_that_is_suspended_for_hours_has_no_batch_that_hangs(
     for _ in range(2):
         made.monitoring.wait(8 * 3600, UNUSED)
     assert made.done == []
+
+
+def test_without_a_row_in_the_topic_no_batch_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = world(tmp_path, monkeypatch, COMPLETES, HANGS)
+    read_at = [0.0]
+    monkeypatch.setattr(made.monitoring, "topics", lambda: TopicState(read_to_end_at={"observations": read_at[0]}))
+    for _ in range(1000):
+        read_at[0] = time.monotonic()
+        made.monitoring.wait(1, UNUSED)
+    assert made.done == []
+
+    # Since then, Spark has not asked for more.
+    read_at[0] -= 60
+    for _ in range(100):
+        made.monitoring.wait(1, UNUSED)
+    assert made.done == ["Spark has completed no batch for 60 s; waiting for it", "early evaluation"]
+
+
+def test_a_restart_waits_for_the_store_that_knows_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = world(tmp_path, monkeypatch, FAILS)
+
+    def query_topic(*_: object) -> None:
+        if made._now < 300:
+            raise UnavailableStoreError("the store does not answer")
+
+    monkeypatch.setattr(module, "query_topic", query_topic)
+    assert started(made.run()) == "query at 300 s"
+
+
+def test_a_java_of_spark_submit_that_hangs_ends_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = world(tmp_path, monkeypatch, COMPLETES, HANGS)
+    made.java_is_ours = False
+    with pytest.raises(SubmittedSparkError, match=r"^spark-submit's Java process hangs \(.*\): submit the job again$"):
+        for _ in range(1000):
+            made.monitoring.wait(1, UNUSED)
+
+
+def test_a_query_that_does_not_stop_for_a_reload_is_restarted_with_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = world(tmp_path, monkeypatch, COMPLETES)
+    made.run()
+    monkeypatch.setattr(made, "stop", lambda: False)
+    before = made.monitoring._running.identified
+    made.monitoring.change(replace(before, settings={}), UNUSED)
+    made._problems = [COMPLETES]
+    assert started(made.run()) == "Spark, query at 1 s"
 
 
 def test_another_job_on_the_checkpoint_ends_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

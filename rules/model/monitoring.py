@@ -99,8 +99,7 @@ class Probe:
     """sasl.mechanism.controller.protocol of the same: how it logs in to the other controllers, if their listener uses
     SASL."""
     former_reason: "Reason | None" = None
-    """While it accepts no connections: why its last answer before that was an error; None if it was none. Set by
-    replay."""
+    """While it does not answer: why its last answer before that was an error; None if it was none. Set by replay."""
     returned_at_ms: tuple[Millis, ...] = ()
     """When it accepted connections after it had refused them, or its node fetched again after a pause although it
     refuses them: a process started. Oldest first, bounded by replay."""

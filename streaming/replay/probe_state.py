@@ -6,6 +6,7 @@ from typing import NamedTuple, TypeVar
 
 from rules.model.identifiers import START, Millis, NodeId, host_of
 from rules.model.monitoring import (
+    Answer,
     Connection,
     DamagedBatch,
     FailedObservation,
@@ -181,10 +182,17 @@ class ProbeState:
 
 
 def _former_reason(previous: Probe | None, event: Probe) -> Reason | None:
-    """Returns why the last answer at an endpoint was an error, if it does not accept this probe."""
-    if previous is None or event.connection is Connection.ACCEPTED:
+    """Returns why the last answer at an endpoint was an error, if it does not answer this probe.
+
+    A process that ends may accept a last connection that it does not answer.
+    """
+    if previous is None or _is_answered(event):
         return None
-    return previous.reason if previous.connection is Connection.ACCEPTED else previous.former_reason
+    return previous.reason if _is_answered(previous) else previous.former_reason
+
+
+def _is_answered(probe: Probe) -> bool:
+    return probe.connection is Connection.ACCEPTED and probe.answer is not Answer.NO_ANSWER
 
 
 def _returns(previous: Probe | None, event: Probe, now_ms: Millis) -> tuple[Millis, ...]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rules.model.identifiers import Epoch
-from rules.model.monitoring import Connection, Reason
+from rules.model.monitoring import Answer, Connection, Reason
 from streaming.replay.poll_history import VOTER_REMEMBERED_MS, WINDOW_MS
 from streaming.replay.probe_state import RETURNS, RETURNS_MS
 from tests.scripts.log_script import (
@@ -199,3 +199,26 @@ def test_a_voter_whose_endpoint_refuses_connections_and_that_fetches_again_after
     assert fetches(300) == 1, "it accepts connections since that start"
     apply(replay, [script.row(down)])
     assert fetches(4_300, 5_300, 300) == 2
+
+
+@pytest.mark.parametrize(
+    ("last", "former"),
+    [
+        ((), Reason.DENIED),
+        # A process that ends accepts a connection that it does not answer.
+        (((Connection.ACCEPTED, Answer.NO_ANSWER),), Reason.DENIED),
+        (((Connection.REFUSED, Answer.NOT_ASKED),), Reason.DENIED),
+        (((Connection.ACCEPTED, Answer.THIS_CLUSTER),), None),
+    ],
+)
+def test_why_the_last_answer_was_an_error_is_kept_while_none_follows(
+    last: tuple[tuple[Connection, Answer], ...], former: Reason | None
+) -> None:
+    script, replay, one = LogScript(), machine(), probed(1, "10.0.0.1")
+    denied = replace(one, answer=Answer.NOT_ALLOWED, reason=Reason.DENIED)
+    found = [replace(one, connection=connection, answer=answer) for connection, answer in last]
+    refused = replace(one, connection=Connection.REFUSED, answer=Answer.NOT_ASKED)
+
+    quorum = apply(replay, [script.row(event) for event in (view(1), denied, *found, refused)])
+
+    assert [probe.former_reason for probe in quorum.probes.values()] == [former]

@@ -219,6 +219,7 @@ def test_why_the_last_answer_was_an_error_is_kept_while_none_follows(
     found = [replace(one, connection=connection, answer=answer) for connection, answer in last]
     refused = replace(one, connection=Connection.REFUSED, answer=Answer.NOT_ASKED)
 
-    quorum = apply(replay, [script.row(event) for event in (view(1), denied, *found, refused)])
+    rows = [script.row(view(1)), *(script.row(probe) for probe in (denied, *found, refused))]
+    quorum = apply(replay, rows)
 
     assert [probe.former_reason for probe in quorum.probes.values()] == [former]

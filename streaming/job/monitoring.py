@@ -246,8 +246,13 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         self._evaluate_early(notifying)
 
     def _evaluate_early(self, notifying: Notifying) -> None:
-        if self._early is None or not self._early.evaluates_all(self._running.identified.settings):
+        if self._early is not None and self._early.evaluates_all(self._running.identified.settings):
+            return
+        try:
             self.begin_early_evaluation(notifying)
+        except UnavailableStoreError as problem:
+            # It begins with what the ledger has. The next restart waits for the store too.
+            log.warning("nothing is evaluated until Spark is started again: %s", problem)
 
     def _restart(self, problem: JobError, query: Query, notifying: Notifying) -> None:
         """Starts the query that has ended with this problem, on a new session and with a new state if necessary."""

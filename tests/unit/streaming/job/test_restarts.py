@@ -324,6 +324,18 @@ def test_a_restart_waits_for_the_store_that_knows_what_is_read(tmp_path: Path, m
     assert started(made.run()) == "query at 300 s"
 
 
+def test_a_store_that_does_not_answer_when_the_query_ends_does_not_end_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = world(tmp_path, monkeypatch, FAILS)
+
+    def begin(_: object) -> None:
+        raise UnavailableStoreError("the store does not answer")
+
+    monkeypatch.setattr(made.monitoring, "begin_early_evaluation", begin)
+    assert started(made.run()) == "query at 1 s"
+
+
 def test_a_java_of_spark_submit_that_hangs_ends_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = world(tmp_path, monkeypatch, COMPLETES, HANGS)
     made.java_is_ours = False

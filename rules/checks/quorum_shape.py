@@ -84,23 +84,21 @@ def _lost_voters(
 ) -> Finding:
     advised = _advice(len(voters), 0)
     assert advised is not None, "it tolerates no failure"
-    whole = _finding(quorum, voters, Severity.WARNING, advised[1], advised[2])
     running = [node for node in removed if node in quorum.controllers]
+    again = (
+        "# If it was removed by mistake, make it a voter again once it is caught up as an observer"
+        if len(removed) == 1
+        else "# If they were removed by mistake, make them voters again, one after the other: wait until each is "
+        "caught up as an observer, and each addition is committed"
+    )
+    steps = (step for node in running for step in add_controller(quorum, node))
+    whole = _finding(quorum, voters, Severity.WARNING, advised[1], again, *steps)
     return replace(
         whole,
         summary=f"{largest} voters became {len(voters)} within an hour: {and_join(removed)} "
         f"{'was' if len(removed) == 1 else 'were'} removed. "
         f"The quorum tolerates no failure. {advised[1]}",
         evidence={**whole.evidence, "no_longer_voters": [*removed]},
-        remedy=(
-            *wait_for_pending_change(quorum),
-            "# If it was removed by mistake, make it a voter again once it is caught up as an observer"
-            if len(removed) == 1
-            else "# If they were removed by mistake, make them voters again, one after the other: wait until each is "
-            "caught up as an observer, and each addition is committed",
-            *(step for node in running for step in add_controller(quorum, node)),
-            *whole.remedy[-2:],
-        ),
         hold_ms=_shorter_hold(thresholds) if len(removed) == 1 else Millis(0),
     )
 
@@ -144,7 +142,7 @@ def _advice(n: int, most: int) -> _Advice | None:
     return None
 
 
-def _finding(quorum: Quorum, voters: list[NodeId], severity: Severity, consequence: str, action: str) -> Finding:
+def _finding(quorum: Quorum, voters: list[NodeId], severity: Severity, consequence: str, *actions: str) -> Finding:
     n, tolerated = len(voters), tolerated_failures(len(voters))
     failures = plural(tolerated, "failure") if tolerated else "no failure"
     combined = [node for node in voters if node in quorum.brokers and node not in quorum.derived(leftover_brokers)]
@@ -163,7 +161,7 @@ def _finding(quorum: Quorum, voters: list[NodeId], severity: Severity, consequen
         },
         remedy=(
             *wait_for_pending_change(quorum),
-            action,
+            *actions,
             "# Change the voters of a static quorum in controller.quorum.voters on every node, or after an upgrade of "
             f"kraft.version to 1 (the ids of the present voters: {and_join(voters)})"
             if quorum.committed is None

@@ -17,8 +17,8 @@ What it means
     - `topic`, `checkpoint`, `cores`: for a minute the job has evaluated nothing, because the brokers of the relays'
       topic or the file system of Spark's checkpoint do not answer, or Spark's cluster gives the job no core. Nothing is
       lost: it goes on from there.
-    - `spark`: Spark fails or hangs, and the job has started it again for a minute. Nothing is lost. With relays no rule
-      is evaluated meanwhile, else `no-leader` and `monitor-blind` alone.
+    - `spark`: for a minute Spark has completed no batch, because it fails or hangs; the job starts it again. Nothing is
+      lost. Until then, `no-leader` and `monitor-blind` alone are evaluated; with relays, no rule is.
     - `executors`, `disk`: some of the job's executors are lost, or the disk of its folder is full. It still evaluates,
       if it can.
     - `clock`: the clock of this host was set by half a minute or more. Holds count by the monotonic clock, so no alert

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from streaming.pipeline.spark.errors import BusyError, FullDiskError, JobError, NoNewStateError, StateError
+from streaming.web.application import START_S
 
 MOST: Final = 6
 """So many restarts in a row may complete no batch; then a supervisor starts the job again."""
@@ -13,8 +14,6 @@ _FIRST_S: Final = 1.0
 _LONGEST_S: Final = 30.0
 _HANGS_S: Final = 300.0
 """After so long without a batch, the session is restarted; twice as long after each restart: a batch may take long."""
-_FIRST_BATCH_S: Final = 900.0
-"""Until the job has completed a batch: on a busy machine the first one may take so long (`streaming.web`)."""
 _LOOK_S: Final = 5.0
 """A longer time between two looks was not that of Spark alone: the host was suspended, or is busy."""
 _SESSION_FROM: Final = 2
@@ -40,8 +39,8 @@ class Restarts:
 
     @property
     def hangs_s(self) -> float:
-        """For so long the query may complete no batch now."""
-        return max(float(_HANGS_S * 2**self._failures), 0.0 if self._has_worked else _FIRST_BATCH_S)
+        """For so long the query may complete no batch now; the first one may take as long as a start."""
+        return max(float(_HANGS_S * 2**self._failures), 0.0 if self._has_worked else START_S)
 
     @property
     def of_session(self) -> bool:

@@ -18,7 +18,6 @@ from streaming.pipeline.schema import OUTPUT, STATE
 from streaming.pipeline.source import JournalSource
 from streaming.pipeline.spark.errors import (
     SPARK_ERRORS,
-    STOP_S,
     BusyError,
     CheckpointInUseError,
     FullDiskError,
@@ -136,9 +135,9 @@ class Query:
         kind = FullDiskError if _NO_SPACE in text else JobError
         return kind(f"the streaming query {how}: {error_cause(problem)}")
 
-    def stop(self, within_s: float = STOP_S) -> bool:
+    def stop(self) -> bool:
         """Stops the query; Spark repeats an unfinished batch after the next start. Returns whether it ended in time."""
-        return self._running is None or stop_ignoring_errors(self._running.stop, within_s)
+        return self._running is None or stop_ignoring_errors(self._running.stop)
 
 
 class _End:

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
 """What a call to Spark raises: its own error, Java's error, or a lost connection to Java."""
-STOP_S: Final = 20.0
+_STOP_S: Final = 20.0
 """How long a stop may take: a supervisor kills the job after 30 s."""
 _QUERY_ENDED = re.compile(r"\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception:\s*(.*?)\s*(?:SQLSTATE: \w+)?$")
 
@@ -75,10 +75,10 @@ def error_cause(problem: Exception) -> str:
     return redact(cause)[:500]
 
 
-def stop_ignoring_errors(stop: Callable[[], None], within_s: float = STOP_S) -> bool:
+def stop_ignoring_errors(stop: Callable[[], None]) -> bool:
     """Stops what may be ending by itself already; the checkpoint does not depend on a clean stop.
 
-    Returns whether that ended in this time: a call of a Java that hangs does not return.
+    Returns whether it has ended in time: a call of a Java that hangs does not return.
     """
     ended = threading.Event()
 
@@ -90,4 +90,4 @@ def stop_ignoring_errors(stop: Callable[[], None], within_s: float = STOP_S) -> 
         ended.set()
 
     threading.Thread(target=run, name="stop", daemon=True).start()
-    return ended.wait(within_s)
+    return ended.wait(_STOP_S)

@@ -3,6 +3,7 @@
 import logging
 import re
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Final
 
@@ -84,7 +85,9 @@ def stop_ignoring_errors(stop: Callable[[], None]) -> bool:
 
     def run() -> None:
         try:
-            stop()
+            # Of a Java that ends by itself meanwhile, Spark warns on stderr.
+            with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+                stop()
         except Exception as problem:  # noqa: BLE001 - an error while stopping must not hide the reason for the stop
             log.debug("while stopping: %s", problem)
         ended.set()

@@ -5,17 +5,19 @@ each voter's listeners by name, and the registrations have the security protocol
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from rules.analysis.leadership import controller_endpoints
 from rules.finding import Plain
 from rules.formatting import and_join
 from rules.model.identifiers import Endpoint, NodeId, at_listener
-from rules.model.monitoring import Connection, Reason
+from rules.model.monitoring import Answer, Reason
 from rules.model.quorum import Quorum
 
+_CLOSED = frozenset({Reason.REFUSED})
 _NOT_REACHED = frozenset({Reason.REFUSED, Reason.UNRESOLVABLE, Reason.TIMED_OUT, Reason.UNREACHABLE})
+_ANSWERS = frozenset({Answer.THIS_CLUSTER, Answer.NOT_ALLOWED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,28 +52,34 @@ def outdated_settings(quorum: Quorum) -> OutdatedSettings | None:
     """Returns where the controllers listen, if kraftwatch is configured for another listener or protocol.
 
     None also if that is not known: a configured address may be an alias of a recorded one, or the voters have no
-    listener in common.
+    listener in common. The last record may not have been read when the configured listener closed: then it counts as
+    closed once the controllers refuse connections there and answer at another listener.
     """
     recorded = {node: endpoints for node, endpoints in controller_endpoints(quorum).items() if endpoints}
     if not recorded:
         return None
     own = _configured_listener(quorum, recorded)
-    listener = _listener_of_all(recorded, own)
-    if listener is None:
-        return None
-    protocol = _protocol(quorum, listener)
-    if listener == own and protocol in (None, quorum.access.protocol):
-        return None
-    addresses = tuple(str(at_listener(recorded[node], listener)) for node in sorted(recorded))
-    if own is None and not (_none_is_reached(quorum) and _some_listen(quorum, addresses)):
-        return None
-    return OutdatedSettings(
-        addresses=addresses,
-        listener=listener,
-        protocol=protocol,
-        configured=quorum.bootstrap,
-        configured_protocol=quorum.access.protocol,
-    )
+    common = _listeners_of_all(recorded)
+    if own is not None and own in common and not _all_fail(quorum, _CLOSED):
+        common = [own]
+    for listener in common:
+        protocol = _protocol(quorum, listener)
+        addresses = tuple(str(at_listener(recorded[node], listener)) for node in sorted(recorded))
+        if listener == own:
+            is_outdated = protocol not in (None, quorum.access.protocol)
+        elif own is None or own in common:
+            is_outdated = _all_fail(quorum, _NOT_REACHED) and _some_answer(quorum, addresses)
+        else:
+            is_outdated = True
+        if is_outdated:
+            return OutdatedSettings(
+                addresses=addresses,
+                listener=listener,
+                protocol=protocol,
+                configured=quorum.bootstrap,
+                configured_protocol=quorum.access.protocol,
+            )
+    return None
 
 
 def _configured_listener(quorum: Quorum, recorded: Mapping[NodeId, tuple[Endpoint, ...]]) -> str | None:
@@ -82,14 +90,13 @@ def _configured_listener(quorum: Quorum, recorded: Mapping[NodeId, tuple[Endpoin
     return next((endpoint.listener for endpoint in known if str(endpoint).lower() in configured), None)
 
 
-def _listener_of_all(recorded: Mapping[NodeId, tuple[Endpoint, ...]], own: str | None) -> str | None:
-    """Returns the name of a listener that every voter has: the configured one, else the one that most voters dial."""
+def _listeners_of_all(recorded: Mapping[NodeId, tuple[Endpoint, ...]]) -> Sequence[str]:
+    """Returns the names of the listeners that every voter has: first the one that most voters dial."""
     dialled = Counter(endpoints[0].listener for endpoints in recorded.values())
     names = [name for name, _ in dialled.most_common()]
     names += [endpoint.listener for endpoints in recorded.values() for endpoint in endpoints]
     common = (name for name in names if all(at_listener(endpoints, name) for endpoints in recorded.values()))
-    found = [*dict.fromkeys(common)]
-    return own if own in found else next(iter(found), None)
+    return [*dict.fromkeys(common)]
 
 
 def _protocol(quorum: Quorum, listener: str) -> str | None:
@@ -100,11 +107,12 @@ def _protocol(quorum: Quorum, listener: str) -> str | None:
     return max(sorted(protocols), key=lambda name: protocols[name], default=None)
 
 
-def _none_is_reached(quorum: Quorum) -> bool:
-    failing = {failure.endpoint for failure in quorum.failures if failure.reason in _NOT_REACHED}
+def _all_fail(quorum: Quorum, reasons: Collection[Reason]) -> bool:
+    failing = {failure.endpoint for failure in quorum.failures if failure.reason in reasons}
     return failing.issuperset(quorum.bootstrap)
 
 
-def _some_listen(quorum: Quorum, addresses: tuple[str, ...]) -> bool:
+def _some_answer(quorum: Quorum, addresses: tuple[str, ...]) -> bool:
+    """Whether a node answers at one of these addresses: a suspended process accepts connections as well."""
     probes = quorum.probes.values()
-    return any(str(probe.endpoint) in addresses and probe.connection is Connection.ACCEPTED for probe in probes)
+    return any(str(probe.endpoint) in addresses and probe.answer in _ANSWERS for probe in probes)

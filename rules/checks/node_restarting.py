@@ -50,9 +50,11 @@ What not to do
     Do not restart another controller while a voter restarts: the quorum may lose its majority.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 from typing import TypeAlias
 
 from rules.analysis.freshness import log_age_problem, log_read_problem
@@ -144,8 +146,8 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         yield UnknownResult(why=problem)
     loops: dict[tuple[NodeKind, NodeId], Sequence[_Start]] = {}
     in_turn: set[NodeId] = set()
+    known = _starts(quorum)
     if problem is None and newest is not None:
-        known = _starts(quorum)
         planned = {kind: planned_starts(quorum, kind) for kind in NodeKind}
         for (kind, node), starts in known.items():
             unplanned = [start for start in starts if (node, start.timestamp_ms) not in planned[kind]]
@@ -155,7 +157,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
                 in_turn.add(node)
     returns = {about: starts for about, starts in _returns(quorum).items() if about[1] not in in_turn}
     for about, starts in returns.items():
-        others = [of_other for other, of_other in returns.items() if other != about]
+        others = [[*known.get(other, ()), *of_other] for other, of_other in returns.items() if other != about]
         if about not in loops and (loop := _newest_loop(starts, others, quorum.now_ms, thresholds)):
             loops[about] = loop
     looping = {node for kind, node in loops if kind is NodeKind.CONTROLLER and _votes(quorum, node)}
@@ -253,8 +255,14 @@ def _enough(thresholds: Thresholds) -> int:
 
 def _are_rolled(others: Sequence[Sequence[_Start]], *, since_ms: int, enough: int) -> bool:
     """Returns whether most other nodes started as often since then, or once less: they are restarted in turn."""
-    counts = [sum(start.timestamp_ms >= since_ms for start in of_other) for of_other in others]
+    counts = [_count(of_other, since_ms) for of_other in others]
     return bool(others) and sum(count >= max(1, enough - 1) for count in counts) >= majority(len(others))
+
+
+def _count(starts: Iterable[_Start], since_ms: int, until_ms: float = inf) -> int:
+    """Returns how often a node started in a time: the log and the probes show the same starts, and may miss some."""
+    times = Counter(start.offset is None for start in starts if since_ms <= start.timestamp_ms <= until_ms)
+    return max(times.values(), default=0)
 
 
 def _within(starts: Sequence[_Start], newest: Millis, window: Millis, enough: int) -> Sequence[_Start]:
@@ -289,7 +297,7 @@ def _slow_loop(
     if len(chain) < enough:
         return []
     begin, end = chain[0].timestamp_ms, chain[-1].timestamp_ms
-    counts = sorted(sum(begin <= start.timestamp_ms <= end for start in of_other) for of_other in others)
+    counts = sorted(_count(of_other, begin, end) for of_other in others)
     usual = counts[(len(counts) - 1) // 2] if counts else 0
     planned = min(usual, _PLANNED_IN_AN_HOUR * ((end - begin) // _HOUR_MS + 1), _PLANNED_IN_A_DAY)
     return chain if len(chain) - planned >= enough else []

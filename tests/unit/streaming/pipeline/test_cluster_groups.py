@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from connectors.observations.observation import Observation
 from connectors.store.alert_codec import FIRING
 from rules.alert import Alert
+from streaming.pipeline import cluster_processor
 from streaming.pipeline.cluster_processor import ClusterProcessor
+from streaming.pipeline.evaluation_budget import EvaluationBudget
 from streaming.pipeline.output_rows import OutputRow
 from streaming.pipeline.schema import GROUPS, group_of, pack, pack_states, unpack_states
 from streaming.replay.cluster_monitor import ClusterMonitor
@@ -26,7 +28,9 @@ GROUP = 5
 
 
 @pytest.fixture(autouse=True)
-def no_former_states() -> Iterator[None]:
+def no_former_states(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Also: no row waits for the next batch because the machine is slow."""
+    monkeypatch.setattr(cluster_processor, "EvaluationBudget", lambda: EvaluationBudget(lambda: 0.0))
     ClusterProcessor._cache.clear()
     yield
     ClusterProcessor._cache.clear()

@@ -38,6 +38,7 @@ from streaming.pipeline.initial_state import initial_state
 from streaming.pipeline.notifying import Notifying
 from streaming.pipeline.query import Query
 from streaming.pipeline.spark.errors import (
+    NO_SPACE,
     SPARK_ERRORS,
     BusyError,
     CheckpointInUseError,
@@ -282,8 +283,10 @@ class Monitoring(AbstractContextManager["Monitoring"]):
             stop_ignoring_errors(before.stop)
         try:
             query.spark = self.start_spark()
-        except KraftwatchError as failed:
-            raise JobError(f"Spark does not start: {failed}") from failed
+        # The disk may have become full since this restart began.
+        except (KraftwatchError, OSError) as failed:
+            kind = FullDiskError if NO_SPACE in str(failed) else JobError
+            raise kind(f"Spark does not start: {failed}") from failed
 
     def _why_no_state(self, query: Query, problem: JobError) -> str | None:
         """Returns why a query that ended cannot continue with its state; None if a restart of the query is enough."""
@@ -367,7 +370,7 @@ class Monitoring(AbstractContextManager["Monitoring"]):
     def _restart_gatherer(self) -> None:
         try:
             self.gatherer = self._started_gatherer()
-        except (UsageError, ProcessEndedError) as problem:
+        except (UsageError, ProcessEndedError, OSError) as problem:
             raise JobError(f"the gatherer could not be restarted: {problem}") from problem
 
     def _started_gatherer(self) -> GathererProcess | RelayedInput:

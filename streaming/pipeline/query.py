@@ -17,6 +17,7 @@ from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.schema import OUTPUT, STATE
 from streaming.pipeline.source import JournalSource
 from streaming.pipeline.spark.errors import (
+    NO_SPACE,
     SPARK_ERRORS,
     BusyError,
     CheckpointInUseError,
@@ -34,8 +35,6 @@ DeliverBatch = Callable[[DataFrame, int], None]
 TOO_SLOW = "Python worker failed to connect back"
 """Spark's error when its Python planner has not connected within 10 s, although it connects first: the machine is busy
 (`streaming.pipeline.spark.planner_connection`)."""
-_NO_SPACE = "No space left on device"
-"""In the errors of Java and of Python."""
 QUERY_NAME = "kraftwatch"
 """Of the query, in Spark's UI, event log and metrics."""
 _TWO_QUERIES = ("CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming queries are concurrently using")
@@ -132,7 +131,7 @@ class Query:
             return CheckpointInUseError(
                 f"the streaming query {how}: another job uses {self._checkpoint.location}: give each job its own place"
             )
-        kind = FullDiskError if _NO_SPACE in text else JobError
+        kind = FullDiskError if NO_SPACE in text else JobError
         return kind(f"the streaming query {how}: {error_cause(problem)}")
 
     def stop(self) -> bool:

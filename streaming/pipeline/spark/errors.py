@@ -17,6 +17,8 @@ log = logging.getLogger(__name__)
 
 SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
 """What a call to Spark raises: its own error, Java's error, or a lost connection to Java."""
+NO_SPACE: Final = "No space left on device"
+"""Of a full disk, in the errors of Java and of Python."""
 _STOP_S: Final = 20.0
 """How long a stop may take: a supervisor kills the job after 30 s."""
 _QUERY_ENDED = re.compile(r"\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception:\s*(.*?)\s*(?:SQLSTATE: \w+)?$")

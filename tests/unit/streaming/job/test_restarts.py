@@ -1,5 +1,7 @@
 """What has ended the query, and what is started again inside the job: the query, Spark, or neither."""
 
+import errno
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -361,6 +363,21 @@ def test_another_job_on_the_checkpoint_ends_the_job(tmp_path: Path, monkeypatch:
     with pytest.raises(CheckpointInUseError, match=r"give each job its own place$"):
         made.run()
     assert made.done == []
+
+
+def test_a_disk_that_becomes_full_while_spark_is_started_again_is_awaited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = world(tmp_path, monkeypatch, FAILS)
+    made.java_answers = False
+
+    def start_spark() -> Any:
+        if made._now < 300:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/job/log/log4j2.properties")
+        return made._start_spark()
+
+    monkeypatch.setattr(made.monitoring, "start_spark", start_spark)
+    assert started(made.run()) == "Spark, query at 300 s"
 
 
 def test_nothing_is_started_while_the_disk_of_the_job_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,7 +86,8 @@ def assert_works(job: ConfiguredJob) -> None:
 def wait_for_batches(job: ConfiguredJob, count: int = 3) -> None:
     """Waits for batches that are completed from now on."""
     file = job.checkpoint / "spark" / "commits"
-    newest = max(int(each.name) for each in file.iterdir() if each.name.isdecimal())
+    # None may be yet: the job was suspended during its first one.
+    newest = max((int(each.name) for each in file.iterdir() if each.name.isdecimal()), default=-1)
     eventually(lambda: assert_committed(job, newest + count), within_s=90)
 
 

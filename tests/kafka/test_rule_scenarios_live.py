@@ -65,7 +65,7 @@ def test_a_majority_stops_fetching_and_nothing_is_committed(lab: Lab, monitor: M
     assert fired.evidence["leader"] == leader
     assert fired.evidence["majority"] == 3
     assert fired.evidence["voters_in_sync"] in (1, 2), "on a busy machine a running voter may seem not to fetch"
-    assert monitor.rules == {"high-watermark-stalled"}
+    assert monitor.rules - {"failure-tolerance"} == {"high-watermark-stalled"}, "the same may last until it fires"
 
 
 def test_followers_that_run_in_bursts_make_commits_slow(lab: Lab, monitor: MonitoredCluster) -> None:

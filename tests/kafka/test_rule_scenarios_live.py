@@ -20,7 +20,7 @@ from tests.faults import (
     injected,
 )
 from tests.kafka.conftest import MakeLab
-from tests.kafka.monitored_cluster import MonitoredCluster, pause_nodes, run_in_bursts
+from tests.kafka.monitored_cluster import SLOW_START_S, MonitoredCluster, pause_nodes, run_in_bursts
 from tests.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.live]
@@ -56,7 +56,9 @@ def test_one_voter_stops_fetching_then_a_second(lab: Lab, monitor: MonitoredClus
 def test_a_majority_stops_fetching_and_nothing_is_committed(lab: Lab, monitor: MonitoredCluster) -> None:
     leader = lab.leader
     # The hold is two seconds longer than `silent`: also a late poll shows that the voters do not fetch.
-    monitor.start_scenario({"high-watermark-stalled.hold": 2, "high-watermark-stalled.still": 2, "ages.fetch": 1})
+    # A busy machine may take longer than two minutes until all voters fetch every second again.
+    holds = {"high-watermark-stalled.hold": 2, "failure-tolerance.hold": SLOW_START_S}
+    monitor.start_scenario({**holds, "high-watermark-stalled.still": 2, "ages.fetch": 1})
 
     with injected(FOLLOWERS_PAUSED, lab) as (stalled,):
         fired = monitor.expect(stalled)
@@ -65,7 +67,7 @@ def test_a_majority_stops_fetching_and_nothing_is_committed(lab: Lab, monitor: M
     assert fired.evidence["leader"] == leader
     assert fired.evidence["majority"] == 3
     assert fired.evidence["voters_in_sync"] in (1, 2), "on a busy machine a running voter may seem not to fetch"
-    assert monitor.rules - {"failure-tolerance"} == {"high-watermark-stalled"}, "the same may last until it fires"
+    assert monitor.rules == {"high-watermark-stalled"}
 
 
 def test_followers_that_run_in_bursts_make_commits_slow(lab: Lab, monitor: MonitoredCluster) -> None:

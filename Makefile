@@ -15,7 +15,7 @@ COMMA := ,
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-live compiled-tests downloads test-long test-pyspark check types lint bench evaluate simulate hostile chaos screenshots goldens schemas kafka kafka-tests parity mutate lock helm api-server otelcol wheel image-files image spark-archive audit sbom release docs clean
+.PHONY: help setup demo test test-live compiled-tests downloads test-long test-pyspark check types lint bench evaluate simulate outputs hostile chaos screenshots goldens schemas kafka kafka-tests parity mutate lock helm api-server otelcol wheel image-files image spark-archive audit sbom release docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -92,6 +92,9 @@ evaluate: $(READY) ## inject faults into a real quorum (ONLY=WORD,...), count no
 
 simulate: $(READY) ## simulate a quorum with faults (SEED=, STEPS=) and compare the alerts with the simulated state
 	@SEED=$(SEED) STEPS=$(STEPS) $(BIN)/python -m tests.simulation
+
+outputs: $(READY) ## compare all outputs of 6,500 quorums with those recorded before (RECORD=1: record them), or of the sources with ONLY=WORD,... in their names (2 min)
+	@RECORD=$(RECORD) ONLY="$(ONLY)" $(BIN)/python -m tests.agreement
 
 hostile: $(READY) ## mutate what a node, a disk, a sink or a file may hold, COUNT= cases (10,000) by SEED=; floods (10 min)
 	@SEED=$(SEED) COUNT=$(COUNT) $(BIN)/python -m tests.hostile

@@ -62,19 +62,6 @@ _RECOVERY_STATE_SINCE = 3
 """The level of metadata.version 3.2-IV0 (MetadataVersion.isLeaderRecoverySupported)."""
 
 
-_FORMER_AGES = {
-    "poll_age": "poll",
-    "fetch_age": "fetch",
-    "caught_up_age": "fetch",
-    "probe_age": "probe",
-    "view_age": "view",
-    "answer_age": "answer",
-}
-"""The thresholds that rules had for themselves, and which age each is now."""
-_FORMER_HOLDS = {"monitor-blind.controller_hold": "controller-not-observed.hold"}
-"""The hold of what has a rule of its own now."""
-
-
 class ThresholdError(ValueError):
     """An override of an unknown rule or threshold, or an invalid value: one sentence, with the nearest known name."""
 
@@ -116,11 +103,6 @@ def thresholds_for(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
         if rule not in values:
             raise ThresholdError(f"unknown rule '{rule}' in '{key}': {_nearest(rule, values)}")
         if name not in values[rule]:
-            if key in _FORMER_HOLDS:
-                raise ThresholdError(f"rule '{rule}' has no '{name}': set '{_FORMER_HOLDS[key]}'")
-            if name in _FORMER_AGES:
-                moved = f"{AGES_SECTION}.{_FORMER_AGES[name]}"
-                raise ThresholdError(f"rule '{rule}' has no '{name}' of its own: set '{moved}', for all rules")
             raise ThresholdError(f"rule '{rule}' has no threshold '{name}': {_nearest(name, values[rule])}")
         if not math.isfinite(value) or value < 0:
             raise ThresholdError(f"invalid value {value:g} for threshold '{key}': expected a number of 0 or more")

@@ -46,7 +46,7 @@ CANNOT_FOLLOW = "it cannot connect to the candidate"
 """Why the vote of a voter does not count: it could not fetch from the candidate."""
 CAUGHT_UP_MS = Millis(5_000)
 """A replica that had caught up this recently counts as level with the leader. An idle follower is half a second
-behind; records in flight must not decide whether a restart is safe."""
+behind; records in flight must not decide whether a restart is safe. A lag by the leader's clock, and no age."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

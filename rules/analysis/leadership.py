@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rules.analysis.freshness import fresh_poll, fresh_views
+from rules.model.ages import LATER_BY_MS
 from rules.model.following import same_replica
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, ReplicaKey
 from rules.model.membership import Voter, majority
@@ -26,20 +27,13 @@ from rules.model.node_facts import Process
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 
-_NEWER_BY_MS = 1_000
-"""A report of no leader counts only if it is newer than a leader's last answer by this: a node that is cut off from
-the others reports no leader all the time, and an idle quorum answers twice a second."""
 _FIRST_ROUNDS_MS = 2_000
 """So long after a gap in the observations, reports of no leader count only if every controller has answered. In the
 first rounds of requests a leader on a busy host may answer too late, and a healthy follower answers that it does not
-lead."""
+lead. It ends with the first answers, not with an age."""
 _REJECTED_REASONS = frozenset({Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.DENIED})
 """What a controller that runs answers to a login, a certificate or a principal that it does not accept."""
 _SILENT_REASONS = frozenset({Reason.TIMED_OUT, Reason.UNREACHABLE})
-_RECENT_MS = Millis(10_000)
-"""A failure older than this is ignored: attempts are repeated every few seconds."""
-_UNREACHABLE_MS = 60_000
-"""The maximum age of a failed attempt to reach the leader: the gatherer backs off and tries less and less often."""
 _KNOWN_AT_START = 3
 """So many controllers must be configured and observed if no leader has answered yet: nothing shows that there are no
 others, and so many are a majority of up to five voters."""
@@ -306,7 +300,9 @@ def _may_lead(quorum: Quorum, answered: Collection[str]) -> bool:
         # Nothing has shown who votes: the leader may not be configured.
         return True
     # Where the voters listen is not recorded: all of them must be configured, as far as their number is known.
-    silent = _failing(quorum, {Reason.REFUSED, *_SILENT_REASONS}, _RECENT_MS) if _path_worked(quorum) else set()
+    silent = (
+        _failing(quorum, {Reason.REFUSED, *_SILENT_REASONS}, quorum.ages.answer_ms) if _path_worked(quorum) else set()
+    )
     return len(_distinct(quorum, {*answered} | silent - quorum.broker_addresses)) < number_of_voters(quorum)
 
 
@@ -320,12 +316,14 @@ def _refusing_at_start(quorum: Quorum, answered: Collection[str]) -> bool:
     named = {failure.leader_id for failure in quorum.failures if failure.reason in NO_LEADER_REASONS} - {None}
     failing = [failure for failure in quorum.failures if failure.reason is Reason.REFUSED]
     recent = {
-        failure.endpoint: failure.node for failure in failing if quorum.is_current(failure.last_at_ms, _RECENT_MS)
+        failure.endpoint: failure.node
+        for failure in failing
+        if quorum.is_current(failure.last_at_ms, quorum.ages.answer_ms)
     }
     if named and named <= {*recent.values()}:
         return True
     others = {*quorum.bootstrap} - {*answered} - recent.keys()
-    if not recent or not others <= _failing(quorum, {Reason.UNRESOLVABLE}, _RECENT_MS):
+    if not recent or not others <= _failing(quorum, {Reason.UNRESOLVABLE}, quorum.ages.answer_ms):
         return False
     known = len(_distinct(quorum, {*answered} | recent.keys()))
     few = not others or len(_distinct(quorum, {*answered} | others)) < majority(known + len(others))
@@ -365,7 +363,7 @@ def _all_refuse(quorum: Quorum) -> bool:
         return all(quorum.nodes[node].is_down for node in recorded)
     refused = {failure.endpoint for failure in _failures_since_leader(quorum, {Reason.REFUSED})}
     others, number = _asked_controllers(quorum) - refused, len(_distinct(quorum, refused))
-    if not others <= _failing(quorum, {Reason.UNRESOLVABLE}, _RECENT_MS) or len(others) >= number:
+    if not others <= _failing(quorum, {Reason.UNRESOLVABLE}, quorum.ages.answer_ms) or len(others) >= number:
         return False
     if _leader_answers_ms(quorum):
         return number >= number_of_voters(quorum)
@@ -394,7 +392,7 @@ def _takes_no_part(quorum: Quorum, node: NodeId, addresses: Iterable[str]) -> bo
     known = {*addresses}
     if facts.is_unobserved:
         known |= {address for address, one in quorum.derived(_nodes_by_address).items() if one == node}
-    silent = _failing(quorum, _SILENT_REASONS, _RECENT_MS)
+    silent = _failing(quorum, _SILENT_REASONS, quorum.ages.answer_ms)
     return (facts.process is Process.NOT_REACHED or not silent.isdisjoint(known)) and _path_worked(quorum)
 
 
@@ -432,8 +430,8 @@ def _failures_since_leader(quorum: Quorum, reasons: Collection[Reason]) -> list[
         for failure in quorum.failures
         if failure.reason in reasons
         and failure.source in (ObservationSource.LOG, ObservationSource.QUORUM)
-        and quorum.is_current(failure.last_at_ms, _RECENT_MS)
-        and all(failure.last_at_ms >= at + _NEWER_BY_MS for at in answers)
+        and quorum.is_current(failure.last_at_ms, quorum.ages.answer_ms)
+        and all(failure.last_at_ms >= at + LATER_BY_MS for at in answers)
     ]
 
 
@@ -448,7 +446,7 @@ def _followed_leader(quorum: Quorum, reporting: Collection[FailedObservation]) -
     leader = leaders[0]
     if leader in quorum.nodes and quorum.nodes[leader].is_down:
         return None
-    current = {*answered} - _failing(quorum, {Reason.REFUSED}, _RECENT_MS)
+    current = {*answered} - _failing(quorum, {Reason.REFUSED}, quorum.ages.answer_ms)
     following = [
         view
         for view in views
@@ -464,7 +462,7 @@ def _followed_leader(quorum: Quorum, reporting: Collection[FailedObservation]) -
 
 
 def _unreached(quorum: Quorum, leader: NodeId, answered: Collection[str]) -> bool:
-    failing = _failing(quorum, _UNREACHABLE_REASONS, _UNREACHABLE_MS) - {*answered}
+    failing = _failing(quorum, _UNREACHABLE_REASONS, quorum.ages.repeated_ms) - {*answered}
     recorded = {str(endpoint) for voter in quorum.voters if voter.key.id == leader for endpoint in voter.endpoints}
     if recorded:
         return bool(recorded & failing) and not recorded & {*answered}
@@ -475,7 +473,7 @@ def rejecting_voters(quorum: Quorum) -> tuple[str, ...]:
     """Returns HOST:PORT of the voters that reject the monitor's login or TLS, if a leader answered it before and so
     many do that no majority is left. Controllers that use the same credentials then reject each other too.
     """
-    rejecting = _failing(quorum, {Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED}, _RECENT_MS)
+    rejecting = _failing(quorum, {Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED}, quorum.ages.answer_ms)
     recorded = controller_endpoints(quorum)
     voters = {node: {str(endpoint) for endpoint in endpoints} for node, endpoints in recorded.items()}
     found = [node for node, addresses in voters.items() if not addresses.isdisjoint(rejecting)]
@@ -485,7 +483,7 @@ def rejecting_voters(quorum: Quorum) -> tuple[str, ...]:
 
 
 def _rejecting(quorum: Quorum, answered: Collection[str]) -> set[NodeId | str]:
-    rejecting = _failing(quorum, {Reason.NOT_AUTHENTICATED}, _RECENT_MS) - {*answered}
+    rejecting = _failing(quorum, {Reason.NOT_AUTHENTICATED}, quorum.ages.answer_ms) - {*answered}
     if quorum.voters:
         return {voter.key.id for voter in quorum.voters if str(voter.endpoint) in rejecting}
     return {*_one_each(quorum, rejecting)}

@@ -7,7 +7,8 @@ from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 
 _STARTED_MS = 120_000
-"""A supervisor starts a process again within this time; Kubernetes waits longer only after several quick ends."""
+"""A supervisor starts a process again within this time; Kubernetes waits longer only after several quick ends. No age:
+both times are of the log."""
 
 
 def lost_lead_text(quorum: Quorum, node: NodeId, started_ms: Iterable[Millis]) -> str:

@@ -1,14 +1,13 @@
 """Whether the whole quorum was formatted again with the old cluster id: its log began after the cluster was known."""
 
 from rules.analysis.leadership import is_same_quorum
+from rules.model.ages import REMEMBERED_MS
 from rules.model.identifiers import Millis
 from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
 
 _MARGIN_MS = 60_000
 """How much younger the log must be: its age is of its own clock, how long the cluster is known is of the monitor's."""
-_RECENT_MS = 3_600_000
-"""How old the log may be: as long as a loss of metadata is remembered."""
 
 
 def formatted_again_ms(quorum: Quorum) -> Millis | None:
@@ -24,7 +23,7 @@ def formatted_again_ms(quorum: Quorum) -> Millis | None:
         return None
     age_ms = newest - max(begins)
     known_for_ms = quorum.now_ms - min(history.first_seen_at_ms for history in known)
-    return max(begins) if age_ms <= _RECENT_MS and known_for_ms > age_ms + _MARGIN_MS else None
+    return max(begins) if age_ms <= REMEMBERED_MS and known_for_ms > age_ms + _MARGIN_MS else None
 
 
 def _begins_ms(quorum: Quorum, view: LeaderView) -> Millis | None:

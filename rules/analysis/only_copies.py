@@ -4,12 +4,10 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import NamedTuple
 
+from rules.model.ages import REMEMBERED_MS
 from rules.model.history import Recovery
 from rules.model.identifiers import START, NodeId, Offset, TopicId
 from rules.model.quorum import Quorum
-
-_ELECTED_MS = 3_600_000
-"""As long as `recovery-invariant-broken` tells of an election that ended a recovery, by default."""
 
 
 class PartitionDirectory(NamedTuple):
@@ -60,7 +58,7 @@ def elected_recovered(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDire
     """Returns the brokers that were elected in the last hour for partitions whose recovery that ended (KIP-704)."""
     newest = quorum.newest_timestamp_ms or START
     recent = (
-        election for election in quorum.history.elected_recovered if newest - election.timestamp_ms <= _ELECTED_MS
+        election for election in quorum.history.elected_recovered if newest - election.timestamp_ms <= REMEMBERED_MS
     )
     return _by_node(
         (election.leader, _directory(election.topic, election.topic_id, election.partition)) for election in recent

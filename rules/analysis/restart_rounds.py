@@ -11,12 +11,14 @@ from rules.model.membership import majority
 from rules.model.quorum import Quorum
 
 PAUSE_MS = 600_000
-"""A time without a restart that is longer than this, and than four times what is usual, ends the rounds."""
+"""A time without a restart that is longer than this, and than four times what is usual, ends the rounds: the default of
+a threshold."""
 MANY_ROUNDS = 3
 """So many complete rounds in turn are no plan of a few restarts: settings that change need three, an upgrade two."""
 _USUAL = 4
 _REGISTERS_MS = 10_000
-"""The controllers that register within this time were down together: each does so once there is a leader."""
+"""The controllers that register within this time were down together: each does so once there is a leader. A distance in
+the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,20 +1,18 @@
 """Which roles a node runs with: by its own process.roles, else by what it registered since its newest start.
 
-A registration as a broker stays in the log when its node is started without that role. Kafka fences it, and still
-places replicas of new topics on it (StripedReplicaPlacer).
+A node with both roles registers both within seconds of each start: a role that registered later than the other one by
+more than `REGISTERS_MS` was started without it. A registration as a broker stays in the log when its node is started
+without that role. Kafka fences it, and still places replicas of new topics on it (StripedReplicaPlacer).
 """
 
 from collections.abc import Mapping
 
 from rules.formatting import utc_text
+from rules.model.ages import REGISTERS_MS
 from rules.model.history import NodeKind
 from rules.model.identifiers import START, Millis, NodeId
 from rules.model.node_facts import Process
 from rules.model.quorum import Quorum
-
-ALONE_MS = Millis(60_000)
-"""A node with both roles registers both within seconds of each start, and ends if its broker cannot register for so
-long (initial.broker.registration.timeout.ms). A role that registered so much later was started without the other."""
 
 
 def known_controllers(quorum: Quorum) -> frozenset[NodeId]:
@@ -54,10 +52,10 @@ def _controller_only(quorum: Quorum, node: NodeId) -> str | None:
     if facts.probe is not None and facts.probe.roles is not None:
         return "runs as a controller only" if facts.probe.roles == (NodeKind.CONTROLLER,) else None
     started = quorum.controllers[node].at
-    if broker is None or newest is None or newest - started.timestamp_ms <= ALONE_MS:
+    if broker is None or newest is None or newest - started.timestamp_ms <= REGISTERS_MS:
         return None
     # A killed broker is fenced some seconds later, when its node may run again.
-    served_since = quorum.derived(fenced_ms).get(node, START) - started.timestamp_ms > ALONE_MS
-    if served_since or started.timestamp_ms - broker.at.timestamp_ms <= ALONE_MS:
+    served_since = quorum.derived(fenced_ms).get(node, START) - started.timestamp_ms > REGISTERS_MS
+    if served_since or started.timestamp_ms - broker.at.timestamp_ms <= REGISTERS_MS:
         return None
     return f"runs, and has registered as a controller only since {utc_text(started.timestamp_ms)}"

@@ -8,9 +8,6 @@ from rules.model.identifiers import Millis, NodeId, ReplicaKey
 from rules.model.monitoring import NO_LEADER_REASONS, Answer, Connection, ObservationSource, Probe, Reason
 from rules.model.quorum import Quorum
 
-_FAILURE_MS = Millis(60_000)
-"""A failure is repeated at least twice in this time."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SilentController:
@@ -33,7 +30,8 @@ def silent_controllers(quorum: Quorum) -> Iterable[SilentController]:
     views = {
         failure.node: failure
         for failure in quorum.failures
-        if failure.source is ObservationSource.LEADER_VIEW and quorum.is_current(failure.last_at_ms, _FAILURE_MS)
+        if failure.source is ObservationSource.LEADER_VIEW
+        and quorum.is_current(failure.last_at_ms, quorum.ages.repeated_ms)
     }
     viewed = {each.node for each in fresh_views(quorum) if each.this_cluster} - views.keys()
     probes = _newest_probes(quorum, quorum.ages.probe_ms)

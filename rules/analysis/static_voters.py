@@ -11,13 +11,12 @@ from collections.abc import Mapping
 
 from rules.analysis.freshness import fresh_poll
 from rules.formatting import utc_text
+from rules.model.ages import REGISTERS_MS
 from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import majority
 from rules.model.quorum import Quorum
 
 WITHOUT_LIST = "has an empty controller.quorum.voters"
-_REGISTERS_MS = Millis(60_000)
-"""A controller registers within seconds of its start, and its endpoint is probed every five."""
 _VOTER = re.compile(r"(?P<id>[0-9]{1,10})(@.+:(?P<port>[0-9]{1,5}))?", re.DOTALL)
 
 
@@ -90,7 +89,7 @@ def unregistered_since(quorum: Quorum, node: NodeId) -> Millis | None:
         return None
     # Ages, because one is of the log's clock and the other of the monitor's.
     running, registered = quorum.now_ms - started_ms, newest - registration.at.timestamp_ms
-    return started_ms if running > _REGISTERS_MS and registered - running > _REGISTERS_MS else None
+    return started_ms if running > REGISTERS_MS and registered - running > REGISTERS_MS else None
 
 
 def _voters(quorum: Quorum) -> frozenset[NodeId]:

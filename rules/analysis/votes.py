@@ -7,10 +7,10 @@ from rules.analysis.damaged_log import HIDDEN, hides_records
 from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import disagreeing_views, leaderless
 from rules.analysis.missing_voter import replaced_disks
-from rules.analysis.roles import ALONE_MS
 from rules.analysis.static_voters import WITHOUT_LIST, with_doubtful_list, without_list
 from rules.analysis.unlike_listeners import unlike_listeners
 from rules.model.acceptance import Acceptance, answers_monitor, denied_last
+from rules.model.ages import REGISTERS_MS
 from rules.model.following import Following
 from rules.model.identifiers import NodeId
 from rules.model.membership import Voter
@@ -124,7 +124,7 @@ def runs_no_controller(quorum: Quorum, voter: Voter) -> bool:
         return broker is not None or quorum.nodes[node].following.fetches
     probe = quorum.probe(node, voter.endpoint)
     listens = probe is not None and probe.connection is Connection.ACCEPTED
-    return broker is not None and not listens and broker.at.timestamp_ms - controller.at.timestamp_ms > ALONE_MS
+    return broker is not None and not listens and broker.at.timestamp_ms - controller.at.timestamp_ms > REGISTERS_MS
 
 
 def voters_that_count(quorum: Quorum) -> frozenset[NodeId] | None:

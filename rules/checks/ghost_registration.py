@@ -52,9 +52,10 @@ from rules.analysis.freshness import needed
 from rules.analysis.registered_node import METADATA_VERSION, RegisteredNode
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, utc_text
+from rules.model.ages import OBSERVER_SESSION_MS
 from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import ControllerRegistration
-from rules.model.quorum import OBSERVER_SESSION_MS, Quorum
+from rules.model.quorum import Quorum
 from rules.model.replica import Poll, ReplicaHistory
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status

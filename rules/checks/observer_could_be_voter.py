@@ -34,10 +34,11 @@ from rules.analysis.replica_lag import WINDOW, Readiness, readiness
 from rules.analysis.voter_status import HALF_DONE, half_done
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, first_values, ms_text, plural
+from rules.model.ages import OBSERVER_SESSION_MS
 from rules.model.following import Following, following, lag_samples
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import VoterSet, tolerated_failures
-from rules.model.quorum import OBSERVER_SESSION_MS, Quorum
+from rules.model.quorum import Quorum
 from rules.model.replica import Poll, Replica
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import add_controller, unless_it_joins, wait_for_pending_change

@@ -10,14 +10,11 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from rules.model.identifiers import Millis
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Vantage
 
 if TYPE_CHECKING:
     from rules.model.node_facts import NodeFacts
 
-_REPEATED_MS = Millis(60_000)
-"""A request that fails is repeated at least twice in this time."""
 _REJECTED = frozenset({Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.WRONG_PROTOCOL})
 _NOT_REACHED = frozenset({Connection.TIMED_OUT, Connection.UNREACHABLE})
 _SOURCES = {
@@ -91,7 +88,7 @@ def _rejections(node: "NodeFacts") -> Iterator[Reason | Answer]:
     """Yields why its current answers reject the monitor: the attempts that no later answer has followed, the probe."""
     quorum, viewed_at_ms = node.quorum, -1 if node.view is None else node.view.observed_at_ms
     for failure in quorum.failures:
-        current = failure.last_at_ms >= viewed_at_ms and quorum.is_current(failure.last_at_ms, _REPEATED_MS)
+        current = failure.last_at_ms >= viewed_at_ms and quorum.is_current(failure.last_at_ms, quorum.ages.repeated_ms)
         shows = failure.endpoint == str(node.endpoint) and failure.source in _SOURCES.get(failure.reason, ())
         if shows and current and not (failure.reason is Reason.TLS_FAILED and _is_rejected_here(node)):
             yield failure.reason

@@ -1,4 +1,7 @@
-"""Ages: how old each kind of observation may be. What is older is not known now, whoever asks."""
+"""How old what was observed may be, and the times of Kafka and of the gatherer with which it is compared.
+
+What is older than its kind of observation may be is not known now, whoever asks.
+"""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,17 +10,38 @@ from rules.model.identifiers import Millis
 
 _TEN_SECONDS: Final = Millis(10_000)
 _HALF_A_MINUTE: Final = Millis(30_000)
+_A_MINUTE: Final = Millis(60_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ages:
-    """The five ages of a quorum, in milliseconds; `rules.analysis.freshness.AGES` says what each is for."""
+    """The ages of a quorum, in milliseconds. `AGES` in `freshness` says what each that users may set is for."""
 
     poll_ms: Millis = _TEN_SECONDS
     fetch_ms: Millis = _TEN_SECONDS
     probe_ms: Millis = _HALF_A_MINUTE
     view_ms: Millis = _HALF_A_MINUTE
     answer_ms: Millis = _TEN_SECONDS
+    repeated_ms: Millis = _A_MINUTE
+    """Of what is repeated with pauses: an attempt that fails (the gatherer tries it less and less often, but twice in
+    this time), and the fetch of a replica that was lagging already (longer than Kafka's request timeout)."""
 
 
 DEFAULT_AGES: Final = Ages()
+POLL_LATENCY_MS: Final = Millis(500)
+"""How long a poll may take: a fetch counts as later than a probe only if it is later by more than this."""
+LATER_BY_MS: Final = Millis(1_000)
+"""A report of no leader counts only if it is newer than a leader's last answer by this: a node that is cut off from the
+others reports no leader all the time, and an idle quorum answers twice a second."""
+OVERLAP_MS: Final = Millis(15_000)
+"""So long before a probe that times out, an answer over an older connection may be: each controller answers every 10 s.
+An answer from before a network failure is older soon."""
+OBSERVER_SESSION_MS: Final = Millis(300_000)
+"""How long a leader lists an observer after its last fetch (LeaderState.OBSERVER_SESSION_TIMEOUT_MS)."""
+REGISTERS_MS: Final = Millis(60_000)
+"""Within this time of its start a node registers in each of its roles, or ends (a broker's
+initial.broker.registration.timeout.ms; a controller needs seconds)."""
+STARTED_LATELY_MS: Final = Millis(600_000)
+"""A process that started so long ago at most started lately: a round of restarts is over then."""
+REMEMBERED_MS: Final = Millis(3_600_000)
+"""How long what was lost is remembered, by the timestamps in the log."""

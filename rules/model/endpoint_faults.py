@@ -21,17 +21,15 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from rules.model.ages import OVERLAP_MS, STARTED_LATELY_MS
 from rules.model.following import Following
 from rules.model.monitoring import Answer, CertificateFault, Connection, Probe, Resolution, Vantage
 
 if TYPE_CHECKING:
     from rules.model.node_facts import NodeFacts
 
-_SEVERAL, _RESTARTED_MS = 2, 600_000
-"""How often and how long ago the process of an endpoint that refuses connections may have started."""
-_OLDER_MS = 15_000
-"""So long before a probe that times out an answer over an older connection may be: each controller answers every 10 s.
-An answer from before a network failure is older soon."""
+_SEVERAL = 2
+"""How often the process of an endpoint that refuses connections has started lately: it is there."""
 
 
 class EndpointVerdict(StrEnum):
@@ -114,7 +112,7 @@ def endpoint_faults(node: "NodeFacts") -> Iterator[EndpointFault]:
 
 def _restarts(probe: Probe) -> bool:
     """Returns whether the process at an endpoint started twice or more lately: it is there, and not elsewhere."""
-    return sum(probe.observed_at_ms - at_ms <= _RESTARTED_MS for at_ms in probe.returned_at_ms) >= _SEVERAL
+    return sum(probe.observed_at_ms - at_ms <= STARTED_LATELY_MS for at_ms in probe.returned_at_ms) >= _SEVERAL
 
 
 def is_unserved(node: "NodeFacts") -> bool:
@@ -129,7 +127,7 @@ def _process_is_silent(node: "NodeFacts", probe: Probe) -> bool:
     return probe.connection is Connection.TIMED_OUT and any(
         view.endpoint == str(probe.endpoint)
         and view.this_cluster
-        and probe.observed_at_ms - view.observed_at_ms <= _OLDER_MS
+        and probe.observed_at_ms - view.observed_at_ms <= OVERLAP_MS
         for view in node.quorum.leader_views.values()
     )
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 NEAR_RECORDS = 100
 """A replica that is so many records behind the leader at most is near. An idle leader appends two a second."""
-SLOW_FETCH_MS = Millis(60_000)
-"""How long after its last fetch a replica that was lagging then still counts as fetching."""
 
 
 class Following(StrEnum):
@@ -39,7 +37,7 @@ def following(quorum: "Quorum", poll: Poll | None, key: ReplicaKey) -> Following
         return Following.UNKNOWN
     limit = quorum.ages.fetch_ms
     row, age = replica_row(poll, key), since_last_fetch_ms(quorum, poll, key)
-    if (age is None or age > limit) and not (row is not None and fetches_slowly(poll, row, limit)):
+    if (age is None or age > limit) and not (row is not None and fetches_slowly(quorum, poll, row)):
         return Following.NOT_FETCHING
     lag = since_caught_up_ms(quorum, poll, key)
     return Following.LAGGING if lag is None or lag > limit else Following.IN_SYNC
@@ -132,14 +130,14 @@ def records_behind(poll: Poll, row: Replica | None) -> int | None:
     return None if end is None or leader is None else max(0, leader - end)
 
 
-def fetches_slowly(poll: Poll, row: Replica, limit_ms: Millis) -> bool:
+def fetches_slowly(quorum: "Quorum", poll: Poll, row: Replica) -> bool:
     """Returns whether the replica fetches with pauses: by its last fetch, a minute ago at most, it was lagging already.
 
     A replica that fails had caught up when it last fetched. One whose fetches take longer than Kafka's request timeout
     of two seconds connects again, repeats them every few seconds, and gets no further.
     """
-    age, lag = fetch_age_ms(poll, row), lag_ms(poll, row)
-    return age is not None and age <= SLOW_FETCH_MS and (lag is None or lag - age > limit_ms)
+    age, lag, ages = fetch_age_ms(poll, row), lag_ms(poll, row), quorum.ages
+    return age is not None and age <= ages.repeated_ms and (lag is None or lag - age > ages.fetch_ms)
 
 
 def majority_lag_ms(lags_ms: Iterable[int | None]) -> int | None:

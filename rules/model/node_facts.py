@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rules.model.acceptance import Accepts, accepts
+from rules.model.ages import POLL_LATENCY_MS
 from rules.model.endpoint_faults import (
     CURED_BY_RESTART,
     EndpointDoubt,
@@ -39,9 +40,6 @@ from rules.model.replica import Replica
 
 if TYPE_CHECKING:
     from rules.model.quorum import Quorum
-
-_POLL_LATENCY_MS = 500
-"""How long a poll may take: a fetch counts as later than a probe only if it is later by more than this."""
 
 
 class Process(StrEnum):
@@ -119,7 +117,7 @@ class NodeFacts:
         if poll is None or probe is None or not self.following.fetches:
             return False
         age = since_last_fetch_ms(self.quorum, poll, self.key)
-        return age is not None and poll.observed_at_ms - age > probe.observed_at_ms + _POLL_LATENCY_MS
+        return age is not None and poll.observed_at_ms - age > probe.observed_at_ms + POLL_LATENCY_MS
 
     @property
     def followed(self) -> Following:

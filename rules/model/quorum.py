@@ -41,10 +41,6 @@ from rules.model.monitoring import (
 from rules.model.node_facts import NodeFacts, Process, node_facts
 from rules.model.replica import CommitWait, Poll, ReplicaHistory
 
-OBSERVER_SESSION_MS = 300_000
-"""How long a leader lists an observer after its last fetch (LeaderState.OBSERVER_SESSION_TIMEOUT_MS)."""
-
-
 _NOT_IN_LOG = Offset(-1)
 _FactT = TypeVar("_FactT")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rules.alert import Alert, AlertId
 from rules.finding import Severity
-from rules.formatting import and_join, utc_text, visible
+from rules.formatting import utc_text, visible
 from rules.model.identifiers import Millis
 
 
@@ -57,8 +57,3 @@ def digest(acknowledgements: Iterable[Acknowledgement]) -> str:
         for acknowledgement in acknowledgements
     )
     return hashlib.sha256(repr(known).encode("utf-8", "backslashreplace")).hexdigest()[:16] if known else ""
-
-
-def by_whom(acknowledgements: Iterable[Acknowledgement]) -> str:
-    """Returns by whom alerts are acknowledged, and until when, each person once."""
-    return and_join(dict.fromkeys(acknowledgement.who for acknowledgement in acknowledgements))

@@ -7,7 +7,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from connectors.process.extras import Extra, require
-from streaming.cli.output import print_message
 
 _MARKUP: Literal["rich"] = "rich"
 _TRY, _ON_CALL = "Try it on this machine", "On-call commands"
@@ -129,10 +128,3 @@ class Verbs(TyperGroup):
         for panel, name, place, sentence in _DATA_VERBS:
             self._data.add_command(Verb(name, place, panel=panel, sentence=sentence))
         self.add_command(self._data)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Returns the verb; one of `data` is found without that word too, until 0.2, and stderr names the new form."""
-        if args and args[0] not in self.commands and args[0] in self._data.commands:
-            print_message(f"`kraftwatch {args[0]}` is now `kraftwatch data {args[0]}`; until 0.2 both work")
-            return f"data {args[0]}", self._data.commands[args[0]], args[1:]
-        return super().resolve_command(ctx, args)

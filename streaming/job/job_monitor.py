@@ -15,7 +15,6 @@ from rules.job.monitor_degraded import (
     CLOCK_LASTS_MS,
     CUT_OFF,
     REFUSED_LASTS_MS,
-    RELAY,
     SETTLED_MS,
     cut_off,
     refused_subject,
@@ -201,11 +200,6 @@ class JobMonitor:
                 blind=self._held,
             ),
         )
-
-    @property
-    def relay_is_silent(self) -> bool:
-        """Whether the alert about a relay fires: no batch may come then, and sinks must be called nevertheless."""
-        return any(condition.about.kind == RELAY for condition in self._tracked.conditions.values())
 
     def _note_cut_off(self, state: JobState, together: Sequence[BlindCluster]) -> None:
         fires = any(condition.about == CUT_OFF for condition in self._tracked.conditions.values())

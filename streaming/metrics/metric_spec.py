@@ -22,7 +22,7 @@ Values: TypeAlias = Mapping[tuple[str, ...], float | int | bool | None] | float 
 """By the values of the metric's own labels, in their order; a bare number where it has none. None: unknown."""
 SampleT = TypeVar("SampleT")
 POLLED_MS = 10_000
-"""An older poll does not describe the present (as `poll_age` of the rules)."""
+"""An older poll does not describe the present (as `ages.poll` of the rules)."""
 NODE = ("node_id", "directory_id")
 REPLICA = (*NODE, "role")
 

@@ -19,7 +19,7 @@ VOTER_REMEMBERED_MS = Millis(86_400_000)
 MOST_GONE = 1_000
 """The maximum number of replicas that are kept and not listed, the ones seen last: a node may list others each time."""
 OUT_OF_SYNC_MS = Millis(10_000)
-"""A voter that had last caught up longer ago is not in sync: the default of `caught_up_age`. Polls that are farther
+"""A voter that had last caught up longer ago is not in sync: the default of `ages.fetch`. Polls that are farther
 apart are a gap."""
 PAUSE_MS = Millis(4_000)
 """A voter that fetches does it twice a second: one that did not for so long, and does again, may have started."""

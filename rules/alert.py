@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from rules.finding import NO_FACTS, Facts, Plain, Severity
+from rules.finding import NO_FACTS, FindingFacts, Plain, Severity
 from rules.formatting import as_found
 from rules.model.identifiers import Millis, Offset
 from rules.model.subject import Subject
@@ -43,7 +43,7 @@ class Alert:
     summary: str
     evidence: Mapping[str, Plain]
     remedy: tuple[str, ...]
-    facts: Facts = NO_FACTS
+    facts: FindingFacts = NO_FACTS
     started_at_ms: Millis
     """observed_at of the first row with the condition."""
     due_at_ms: Millis

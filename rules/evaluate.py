@@ -12,30 +12,25 @@ import math
 import pkgutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from types import ModuleType
 
 from rules import checks, job
-from rules.analysis.freshness import (
+from rules.answers.now import over
+from rules.facts.freshness import (
     AGES,
     AGES_SECTION,
     NO_VOTERS_RECORD,
     POLLS_ONLY,
-    fresh_poll,
     log_age_problem,
     log_read_problem,
     poll_problem,
 )
-from rules.analysis.now import over
+from rules.facts.quorum import Facts
 from rules.finding import (
-    DeclaredRule,
     Evaluation,
-    Facts,
     Finding,
-    JobRule,
-    Need,
+    FindingFacts,
     NotApplicable,
-    Rule,
     RuleResult,
     Severity,
     Thresholds,
@@ -44,10 +39,10 @@ from rules.finding import (
 from rules.formatting import printable_step, visible, visible_evidence
 from rules.model.identifiers import NodeId
 from rules.model.job_state import JobState
-from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import after_election, with_legend, with_reasons_not_to_start
 from rules.remedies.start_conditions import start_conditions
+from rules.rule import DeclaredRule, JobRule, Need, Rule
 
 BLIND = "monitor-blind"
 """The rule about the monitor itself: a rule that fails is reported under this id."""
@@ -110,10 +105,10 @@ def thresholds_for(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
     return {rule: Thresholds(values=numbers) for rule, numbers in values.items()}
 
 
-def resolved_text(rule: str, subject: Subject, observed: Quorum | JobState) -> str:
+def resolved_text(rule: str, subject: Subject, observed: Facts | JobState) -> str:
     """Returns one sentence or two that say what is true now of a subject whose condition is over."""
     match observed:
-        case Quorum() if rule in RULES:
+        case Facts() if rule in RULES:
             text = RULES[rule].resolved
             return visible(text if isinstance(text, str) else text(observed, subject))
         case JobState() if rule in JOB_RULES:
@@ -143,11 +138,11 @@ def evaluate_job(state: JobState, thresholds: Mapping[str, Thresholds]) -> Evalu
     )
 
 
-def evaluate(quorum: Quorum, thresholds: Mapping[str, Thresholds], rules: Sequence[Rule] | None = None) -> Evaluation:
+def evaluate(facts: Facts, thresholds: Mapping[str, Thresholds], rules: Sequence[Rule] | None = None) -> Evaluation:
     """Evaluates these rules, or all, on this quorum: the same input gives the same evaluation, in the same order."""
     selected = tuple(RULES.values()) if rules is None else tuple(rules)
     failed: dict[str, str] = {}
-    results = {rule.id: contained_results(rule, quorum, thresholds, failed) for rule in selected}
+    results = {rule.id: contained_results(rule, facts, thresholds, failed) for rule in selected}
     return combined(selected, results, failed)
 
 
@@ -165,7 +160,7 @@ def combined(
     )
 
 
-def results_of(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> tuple[RuleResult, ...]:
+def results_of(rule: Rule, facts: Facts, thresholds: Thresholds) -> tuple[RuleResult, ...]:
     """Returns the results of one rule, at most MOST_FINDINGS findings, whose texts stay on their lines.
 
     Raises what the rule raises.
@@ -173,9 +168,9 @@ def results_of(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> tuple[Rule
     conditions: dict[tuple[NodeId, ...], tuple[str, ...]] = {(): ()}
     return tuple(
         _visible(
-            replace(result, remedy=_whole_remedy(quorum, result, conditions)) if isinstance(result, Finding) else result
+            replace(result, remedy=_whole_remedy(facts, result, conditions)) if isinstance(result, Finding) else result
         )
-        for result in _bounded(rule, [*evaluate_rule(rule, quorum, thresholds)])
+        for result in _bounded(rule, [*evaluate_rule(rule, facts, thresholds)])
     )
 
 
@@ -204,7 +199,7 @@ def _visible_subject(subject: Subject) -> Subject:
     return Subject(visible(subject.kind), None if subject.name is None else visible(subject.name))
 
 
-def _visible_facts(facts: Facts) -> Facts:
+def _visible_facts(facts: FindingFacts) -> FindingFacts:
     if not facts.clusters and facts.refused is None:
         return facts
     refused = facts.refused
@@ -230,34 +225,35 @@ def _bounded(rule: Rule, results: Sequence[RuleResult]) -> Sequence[RuleResult]:
     return [*findings[:MOST_FINDINGS], UnknownResult(rule=rule.id, subject=None, why=why)]
 
 
-def evaluate_rule(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate_rule(rule: Rule, facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Yields the results of one rule, with its id and the configured severity.
 
     The only result is unknown or not applicable while a need is not met, and not applicable for a disabled rule.
     """
-    unmet = _unmet_need(rule, quorum, thresholds)
-    for result in rule.evaluate(quorum, thresholds) if unmet is None else (unmet,):
+    unmet = _unmet_need(rule, facts, thresholds)
+    for result in rule.evaluate(facts, thresholds) if unmet is None else (unmet,):
         if isinstance(result, Finding) and thresholds.severity is not None:
             yield replace(result, rule=rule.id, severity=thresholds.severity)
         else:
             yield replace(result, rule=rule.id)
 
 
-def _unmet_need(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> UnknownResult | NotApplicable | None:
+def _unmet_need(rule: Rule, facts: Facts, thresholds: Thresholds) -> UnknownResult | NotApplicable | None:
     """Returns the result of a rule for the first of its needs that is not met; None if all are met."""
     if not thresholds.enabled:
         return NotApplicable(why=DISABLED)
     for need in rule.needs:
-        if need is not Need.FRESH_POLL and not quorum.access.log:
+        if need is not Need.FRESH_POLL and not facts.quorum.access.log:
             return NotApplicable(why=POLLS_ONLY)
-        found = quorum.derived(_UNMET[need])
+        found = _unmet(need, facts)
         if found is not None:
             return found if isinstance(found, NotApplicable) else UnknownResult(why=found)
     return None
 
 
-def _unmet(need: Need, quorum: Quorum) -> NotApplicable | str | None:
+def _unmet(need: Need, facts: Facts) -> NotApplicable | str | None:
     """Returns why the need is not met now, or never is on this cluster; None if it is met."""
+    quorum = facts.quorum
     match need:
         case Need.METADATA_LOG:
             return None
@@ -271,42 +267,38 @@ def _unmet(need: Need, quorum: Quorum) -> NotApplicable | str | None:
             unread = log_read_problem(quorum)
             # A log without a KRaftVersionRecord was written by a Kafka before 3.9: its kraft.version is 0.
             if unread is None and quorum.committed is None and not quorum.kraft_version:
-                return _static_problem(quorum, need)
+                return _static_problem(facts, need)
             return unread or (NO_VOTERS_RECORD if quorum.committed is None else None)
         case Need.CURRENT_LOG:
             return log_read_problem(quorum) or log_age_problem(quorum)
         case Need.FRESH_POLL:
-            poll = fresh_poll(quorum)
+            poll = facts.nodes.poll
             return None if poll is not None and poll.leader is not None else poll_problem(quorum)
 
 
-_UNMET = {need: partial(_unmet, need) for need in Need}
-"""Whether each need is met is found out once for all rules."""
-
-
-def _static_problem(quorum: Quorum, need: Need) -> NotApplicable | str | None:
+def _static_problem(facts: Facts, need: Need) -> NotApplicable | str | None:
     if need is Need.VOTERS_RECORD:
         return NotApplicable(why="kraft.version is 0: a static quorum has no VotersRecord and no directory ids")
-    if quorum.poll is None:
-        return poll_problem(quorum)
-    if quorum.dialled is None:
+    if facts.quorum.poll is None:
+        return poll_problem(facts.quorum)
+    if facts.nodes.dialled is None:
         return NotApplicable(why="kraft.version is 0, and DescribeQuorum has no endpoints of voters before Kafka 3.9")
     return None
 
 
 def _whole_remedy(
-    quorum: Quorum, finding: Finding, conditions: dict[tuple[NodeId, ...], tuple[str, ...]]
+    facts: Facts, finding: Finding, conditions: dict[tuple[NodeId, ...], tuple[str, ...]]
 ) -> tuple[str, ...]:
     if finding.starts not in conditions:
-        conditions[finding.starts] = start_conditions(quorum, finding.starts)
+        conditions[finding.starts] = start_conditions(facts, finding.starts)
     first = conditions[finding.starts]
     own = (step for step in finding.remedy if step not in first)
-    whole = (*first, *with_reasons_not_to_start(after_election(quorum, own)))
-    return with_legend(quorum, tuple(map(printable_step, whole)))
+    whole = (*first, *with_reasons_not_to_start(after_election(facts, own)))
+    return with_legend(facts.quorum, tuple(map(printable_step, whole)))
 
 
 def contained_results(
-    rule: Rule, quorum: Quorum, thresholds: Mapping[str, Thresholds], failed: dict[str, str]
+    rule: Rule, facts: Facts, thresholds: Mapping[str, Thresholds], failed: dict[str, str]
 ) -> tuple[RuleResult, ...]:
     """Returns the results of one rule; if it raises, adds it to `failed` and returns that it is unknown.
 
@@ -314,23 +306,23 @@ def contained_results(
     """
     own = thresholds[rule.id]
     try:
-        return results_of(rule, quorum, own)
+        return results_of(rule, facts, own)
     except MemoryError:
         raise
     except Exception as problem:  # noqa: BLE001 - a rule that fails must not stop the other rules
         failed[rule.id] = error = exception_site(problem)
         unknown = UnknownResult(rule=rule.id, subject=None, why=f"the rule failed: {error}")
         blind = thresholds.get(BLIND, Thresholds())
-        return (_failure(rule, error, quorum, blind), unknown) if blind.enabled else (unknown,)
+        return (_failure(rule, error, facts, blind), unknown) if blind.enabled else (unknown,)
 
 
-def _failure(rule: Rule, error: str, quorum: Quorum, thresholds: Thresholds) -> Finding:
+def _failure(rule: Rule, error: str, facts: Facts, thresholds: Thresholds) -> Finding:
     return Finding(
         rule=BLIND,
         subject=Subject("rule", rule.id),
         severity=thresholds.severity or Severity.WARNING,
         summary=f"Rule {rule.id} failed and is not evaluated: {error}.",
-        evidence={"rule": rule.id, "error": error, "last_offset": quorum.last_offset},
+        evidence={"rule": rule.id, "error": error, "last_offset": facts.quorum.last_offset},
         remedy=(f"# Report this as a bug of kraftwatch: until it is fixed, rule {rule.id} is not evaluated",),
     )
 
@@ -366,7 +358,7 @@ _OWN = ("rules", "connectors", "streaming")
 def exception_site(error: BaseException) -> str:
     """Returns an exception's type, and the module and line of kraftwatch's own code that raised it or called into it.
 
-    For example `TypeError in rules.analysis.electability, line 57`.
+    For example `TypeError in rules.answers.electability, line 57`.
     """
     site = ""
     frame = error.__traceback__

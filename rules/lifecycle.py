@@ -45,7 +45,8 @@ from typing import NamedTuple, TypeAlias
 
 from rules.alert import Alert, AlertState
 from rules.evaluate import ALL_RULES, INHIBITED, MOST_FINDINGS, resolved_text
-from rules.finding import CLEAR, NO_FACTS, Evaluation, Facts, Finding, Plain, Severity, Thresholds
+from rules.facts.quorum import Facts
+from rules.finding import CLEAR, NO_FACTS, Evaluation, Finding, FindingFacts, Plain, Severity, Thresholds
 from rules.firing import EndedAlert, Firing
 from rules.formatting import as_found, not_known_now, resolved_summary
 from rules.model.identifiers import Millis
@@ -92,7 +93,7 @@ class TrackedCondition:
     """Since when the severity has been lower than the notified one."""
     summary: str
     evidence: Mapping[str, Plain]
-    facts: Facts = NO_FACTS
+    facts: FindingFacts = NO_FACTS
 
     @property
     def about(self) -> Subject:
@@ -147,10 +148,11 @@ def advance(
     found = {f"{finding.rule} {finding.subject}": finding for finding in evaluation.findings}
     unobserved = _unobserved(evaluation)
     not_applicable = {result.rule: result.why for result in evaluation.not_applicable}
+    known = Facts(observed) if isinstance(observed, Quorum) else observed
     absent = {
         key: _without_finding(
             condition,
-            observed,
+            known,
             thresholds.get(condition.rule, _NO_RULE),
             not_applicable.get(condition.rule, None if condition.rule in ALL_RULES else _LACKS_RULE),
         )
@@ -404,18 +406,19 @@ def _began(finding: Finding, observed: Observed) -> TrackedCondition:
 
 
 def _without_finding(
-    condition: TrackedCondition, observed: Observed, thresholds: Thresholds, not_applicable: str | None
+    condition: TrackedCondition, known: Facts | JobState, thresholds: Thresholds, not_applicable: str | None
 ) -> tuple[TrackedCondition | None, Alert | None]:
     """`not_applicable`: why the rule evaluates nothing, which does not mean that the condition is over."""
     if condition.notified_severity is None:
         return None, None
+    observed = known.quorum if isinstance(known, Facts) else known
     now = observed.now_ms
     since = now if condition.clearing_since_ms is None else condition.clearing_since_ms
     due = Millis(since + thresholds.ms(CLEAR))
     if now < due:
         return replace(condition, clearing_since_ms=since, milder_since_ms=None), None
     summary = (
-        resolved_summary(resolved_text(condition.rule, condition.about, observed), since)
+        resolved_summary(resolved_text(condition.rule, condition.about, known), since)
         if not_applicable is None
         else f"Rule {condition.rule} is not evaluated any more: {not_applicable}."
     )

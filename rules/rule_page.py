@@ -4,9 +4,10 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rules.finding import DeclaredRule, Threshold
+from rules.finding import Threshold
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
+from rules.rule import DeclaredRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from connectors.sinks.sink import Sink
 from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
+from rules.facts.quorum import Facts
 from rules.model.identifiers import Millis
 from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.route import Silence
@@ -58,7 +59,7 @@ class FixtureCluster:
         return from_json(
             to_bytes(
                 job_cluster_status(
-                    monitor.machine.quorum(), monitor.settings.thresholds, monitor.evaluation(), monitor.tracked
+                    Facts(monitor.machine.quorum()), monitor.settings.thresholds, monitor.evaluation(), monitor.tracked
                 )
             )
         )

@@ -7,11 +7,12 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 
-from rules.analysis.freshness import AGES, AGES_SECTION
 from rules.evaluate import ALL_RULES
-from rules.finding import CLEAR, HOLD, DeclaredRule, Severity, hold
+from rules.facts.freshness import AGES, AGES_SECTION
+from rules.finding import CLEAR, HOLD, Severity, hold
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
+from rules.rule import DeclaredRule
 from rules.rule_page import default_of, page_of
 from tests.page_tables import DOCS, table, with_tables
 from tests.situation import case

@@ -23,7 +23,7 @@ from connectors.kafka.cluster_connection import Address
 from connectors.kafka.cluster_id_lookup import query_cluster
 from connectors.kafka.concurrent_query import ConcurrentQuery
 from connectors.kafka.messages import describe_quorum_request, parse_describe_quorum
-from rules.model.following import fetch_age_ms
+from rules.facts.following import fetch_age_ms
 from rules.model.identifiers import NodeId, Offset
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.replica import Poll

@@ -29,15 +29,15 @@ What not to do
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from rules.analysis.only_copies import only_copies
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, hold, keep_firing_for
+from rules.facts.quorum import Facts
+from rules.finding import Finding, RuleResult, Severity, Thresholds, hold, keep_firing_for
 from rules.formatting import and_join, numbered, plural, topic_text, utc_text
 from rules.model.history import EmptiedReplicas
 from rules.model.identifiers import NodeId
-from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_log_dirs
 from rules.remedies.start_conditions import copy_sentence
+from rules.rule import Need, Rule
 
 KEEP_FIRING_FOR = keep_firing_for(
     3_600.0,
@@ -48,8 +48,9 @@ _MAX_LISTED = 20
 _MAX_NAMED = 3
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each broker that came back without a directory."""
+    quorum = facts.quorum
     newest = quorum.newest_timestamp_ms
     if newest is None:
         return
@@ -59,17 +60,17 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         if not replicas.returned(quorum.brokers)
         and (
             newest - max(replicas.timestamp_ms, replicas.read_timestamp_ms or 0) <= thresholds.ms(KEEP_FIRING_FOR.name)
-            or _with_a_copy(quorum, (replicas,))
+            or _with_a_copy(facts, (replicas,))
         )
     ]
     ordered = sorted(lasting, key=lambda one: (one.broker, one.topic or "", one.topic_id))
     for broker, of_broker in groupby(ordered, key=lambda one: one.broker):
-        yield _finding(quorum, broker, tuple(of_broker))
+        yield _finding(facts, broker, tuple(of_broker))
 
 
-def _with_a_copy(quorum: Quorum, emptied: Iterable[EmptiedReplicas]) -> list[NodeId]:
+def _with_a_copy(facts: Facts, emptied: Iterable[EmptiedReplicas]) -> list[NodeId]:
     """Returns the brokers of other replicas that have not started since."""
-    held = quorum.derived(only_copies)
+    held = facts.only_copies
     found = {
         node
         for replicas in emptied
@@ -79,8 +80,8 @@ def _with_a_copy(quorum: Quorum, emptied: Iterable[EmptiedReplicas]) -> list[Nod
     return sorted(found)
 
 
-def _finding(quorum: Quorum, broker: NodeId, emptied: tuple[EmptiedReplicas, ...]) -> Finding:
-    count, copies = sum(replicas.partitions for replicas in emptied), _with_a_copy(quorum, emptied)
+def _finding(facts: Facts, broker: NodeId, emptied: tuple[EmptiedReplicas, ...]) -> Finding:
+    count, copies = sum(replicas.partitions for replicas in emptied), _with_a_copy(facts, emptied)
     lost = sorted({directory for replicas in emptied for directory in replicas.lost})
     names = [
         f"{topic_text(replicas.topic, replicas.topic_id)}-{number}"
@@ -96,7 +97,7 @@ def _finding(quorum: Quorum, broker: NodeId, emptied: tuple[EmptiedReplicas, ...
         summary=f"Broker {broker} came back without {_directories(len(lost))} of {plural(count, 'partition')} of which "
         f"it is the leader or the only in-sync replica: {and_join([*shown, f'{more} more'] if more else shown, 4)}. "
         f"It created {them} in another directory at {utc_text(max(replicas.timestamp_ms for replicas in emptied))}, "
-        f"empty unless the files were moved there, and leads {them} as soon as it can.{copy_sentence(quorum, copies)}",
+        f"empty unless the files were moved there, and leads {them} as soon as it can.{copy_sentence(facts, copies)}",
         evidence={
             "broker": broker,
             "partitions": count,
@@ -108,7 +109,7 @@ def _finding(quorum: Quorum, broker: NodeId, emptied: tuple[EmptiedReplicas, ...
             "other_replicas_not_started_since": [*copies],
             "registered_at_offset": max(replicas.registered_offset for replicas in emptied),
         },
-        remedy=tuple(_remedy(quorum, broker, emptied, lost, copies)),
+        remedy=tuple(_remedy(facts, broker, emptied, lost, copies)),
         starts=(broker, *(node for replicas in emptied for node in replicas.others)),
     )
 
@@ -118,12 +119,12 @@ def _directories(count: int) -> str:
 
 
 def _remedy(
-    quorum: Quorum, broker: NodeId, emptied: tuple[EmptiedReplicas, ...], lost: Sequence[str], copies: Sequence[NodeId]
+    facts: Facts, broker: NodeId, emptied: tuple[EmptiedReplicas, ...], lost: Sequence[str], copies: Sequence[NodeId]
 ) -> Iterator[str]:
     why = "a replica that follows its empty log truncates its own, and clients write to it"
-    if broker in quorum.brokers and quorum.brokers[broker].alive:
+    if broker in facts.quorum.brokers and facts.quorum.brokers[broker].alive:
         yield f"# Check the size of these partitions on broker {broker}: those that are not empty were moved"
-        yield describe_log_dirs(quorum, broker)
+        yield describe_log_dirs(facts, broker)
         yield f"# Otherwise stop broker {broker}: {why}"
     else:
         yield f"# Unless the files were moved, stop broker {broker} or leave it stopped: {why}"
@@ -143,7 +144,8 @@ def _remedy(
     yield "# What no replica has, restore from a backup, or delete the topic and create it again"
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
+def _resolved(facts: Facts, subject: Subject) -> str:
+    quorum = facts.quorum
     lost = {
         directory
         for replicas in quorum.history.emptied

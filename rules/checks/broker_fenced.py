@@ -36,23 +36,22 @@ What not to do
     its logs: it would begin again.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 
-from rules.analysis.freshness import fresh_poll
-from rules.analysis.offline_partitions import named, named_ones
-from rules.analysis.roles import controllers_only, fenced_ms, leftover_brokers
-from rules.finding import HOLD, Facts, Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
+from rules.facts.following import following
+from rules.facts.freshness import fresh_poll
+from rules.facts.offline_partitions import named, named_ones
+from rules.facts.quorum import Facts
+from rules.finding import HOLD, Finding, FindingFacts, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join, plural
-from rules.model.following import following
 from rules.model.history import BrokerPartitions
 from rules.model.identifiers import START, NodeId
 from rules.model.membership import BrokerRegistration
-from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
 from rules.remedies.start_conditions import copy_sentence, first_sentence, start_as_broker
 from rules.remedies.unregister import leftover_steps
+from rules.rule import Need, Rule
 
 NONE_ALIVE_HOLD = Threshold(
     name="none_alive_hold",
@@ -62,43 +61,29 @@ NONE_ALIVE_HOLD = Threshold(
 )
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each broker that is fenced, or that is not registered and has replicas."""
+    quorum = facts.quorum
     for _, broker in sorted(quorum.brokers.items()):
         if broker.fenced:
-            left_over = quorum.derived(leftover_brokers).get(broker.id)
+            left_over = facts.leftover_brokers.get(broker.id)
             if left_over is None:
-                yield _finding(quorum, broker, thresholds)
+                yield _finding(facts, broker, thresholds)
             else:
-                yield _left_over(quorum, broker, left_over)
+                yield _left_over(facts, broker, left_over)
     # Without any broker, no-broker says it.
     for node, of_broker in quorum.brokers_down.items() if quorum.brokers else ():
         if node not in quorum.brokers:
-            yield _not_registered(quorum, of_broker)
+            yield _not_registered(facts, of_broker)
 
 
-def _brokers_alive(quorum: Quorum) -> int:
-    return sum(broker.alive for broker in quorum.brokers.values())
-
-
-def _recovering_on(quorum: Quorum) -> Counter[NodeId]:
-    return Counter(node for recovery in quorum.recovering for node in {*recovery.replicas})
-
-
-def _starting(quorum: Quorum) -> frozenset[NodeId]:
-    brokers = {interruption.id: interruption for interruption in quorum.history.interruptions}
-    return frozenset(
-        node for node, interruption in brokers.items() if interruption.restarted and interruption.ended_offset is None
-    )
-
-
-def _finding(quorum: Quorum, broker: BrokerRegistration, thresholds: Thresholds) -> Finding:
+def _finding(facts: Facts, broker: BrokerRegistration, thresholds: Thresholds) -> Finding:
     node, left = broker.id, broker.in_controlled_shutdown
-    starting = not left and node in quorum.derived(_starting)
-    alive, copies = quorum.derived(_brokers_alive), copy_sentence(quorum, (node,))
-    first = first_sentence(quorum, node)
+    starting = not left and node in facts.starting_brokers
+    alive, copies = facts.brokers_alive, copy_sentence(facts, (node,))
+    first = first_sentence(facts, node)
     where = f" at {and_join(broker.endpoints, 2)}" if broker.endpoints else ""
-    fetches = not left and _fetches(quorum, node)
+    fetches = not left and _fetches(facts, node)
     why = "it left by a controlled shutdown" if left else "the active controller receives no heartbeats from it"
     if fetches and not starting:
         why = (
@@ -110,7 +95,7 @@ def _finding(quorum: Quorum, broker: BrokerRegistration, thresholds: Thresholds)
         subject=Subject("broker", node),
         severity=_severity(left=left, worse=bool(copies) or not alive),
         summary=f"Broker {node} is fenced: {why}. It serves no client.{copies}{first} "
-        f"Brokers alive: {alive} of {len(quorum.brokers)} registered.",
+        f"Brokers alive: {alive} of {len(facts.quorum.brokers)} registered.",
         evidence={
             "broker": node,
             "failed_nodes": [node],
@@ -119,9 +104,9 @@ def _finding(quorum: Quorum, broker: BrokerRegistration, thresholds: Thresholds)
             "registered_endpoints": [str(endpoint) for endpoint in broker.endpoints],
             "left_by_controlled_shutdown": left,
             "fetches_the_metadata_log": fetches,
-            "brokers_registered": len(quorum.brokers),
+            "brokers_registered": len(facts.quorum.brokers),
             "brokers_alive": alive,
-            "recovering_partitions_on_broker": quorum.derived(_recovering_on)[node],
+            "recovering_partitions_on_broker": facts.recovering_on[node],
         },
         remedy=(
             *(_wait_for_start(node) if starting else ()),
@@ -132,16 +117,17 @@ def _finding(quorum: Quorum, broker: BrokerRegistration, thresholds: Thresholds)
             f"# If broker {node} will not come back, move its partitions to other brokers first, then unregister it "
             "with kafka-cluster.sh unregister",
             "# Check which controller is the leader: brokers send their heartbeats to it",
-            describe_status(quorum),
+            describe_status(facts),
         ),
-        facts=Facts(failed_nodes=(node,)),
+        facts=FindingFacts(failed_nodes=(node,)),
         starts=(node,),
         hold_ms=None if alive or left else min(thresholds.ms(NONE_ALIVE_HOLD.name), thresholds.ms(HOLD)),
     )
 
 
-def _left_over(quorum: Quorum, broker: BrokerRegistration, why: str) -> Finding:
-    node, alive, copies = broker.id, quorum.derived(_brokers_alive), copy_sentence(quorum, (broker.id,))
+def _left_over(facts: Facts, broker: BrokerRegistration, why: str) -> Finding:
+    quorum = facts.quorum
+    node, alive, copies = broker.id, facts.brokers_alive, copy_sentence(facts, (broker.id,))
     return Finding(
         subject=Subject("broker", node),
         severity=Severity.CRITICAL if copies else Severity.WARNING,
@@ -155,30 +141,30 @@ def _left_over(quorum: Quorum, broker: BrokerRegistration, why: str) -> Finding:
             "controller_registered_at_offset": quorum.controllers[node].at.offset,
             "brokers_registered": len(quorum.brokers),
             "brokers_alive": alive,
-            "recovering_partitions_on_broker": quorum.derived(_recovering_on)[node],
+            "recovering_partitions_on_broker": facts.recovering_on[node],
         },
-        remedy=(*leftover_steps(quorum, node), describe_status(quorum)),
+        remedy=(*leftover_steps(facts, node), describe_status(facts)),
         starts=(node,),
     )
 
 
-def _not_registered(quorum: Quorum, of_broker: BrokerPartitions) -> Finding:
-    node, count, alive = of_broker.broker, of_broker.replicas, quorum.derived(_brokers_alive)
-    controller, copies = quorum.derived(controllers_only).get(node), copy_sentence(quorum, (of_broker.broker,))
+def _not_registered(facts: Facts, of_broker: BrokerPartitions) -> Finding:
+    node, count, alive = of_broker.broker, of_broker.replicas, facts.brokers_alive
+    controller, copies = facts.controllers_only.get(node), copy_sentence(facts, (of_broker.broker,))
     why = "" if controller is None else f" (node {node} {controller})"
     return Finding(
         subject=Subject("broker", node),
         severity=Severity.CRITICAL if copies else Severity.WARNING,
         summary=f"Broker {node} is not registered{why}, and {plural(count, 'partition')} "
         f"{'has' if count == 1 else 'have'} a replica on it: {named_ones(of_broker.examples, count)}. Kafka does not "
-        f"copy them elsewhere.{copies} Brokers alive: {alive} of {len(quorum.brokers)} registered.",
+        f"copy them elsewhere.{copies} Brokers alive: {alive} of {len(facts.quorum.brokers)} registered.",
         evidence={
             "broker": node,
             "partitions_with_a_replica": count,
             "partitions": [named(example) for example in of_broker.examples],
-            "brokers_registered": len(quorum.brokers),
+            "brokers_registered": len(facts.quorum.brokers),
             "brokers_alive": alive,
-            "recovering_partitions_on_broker": quorum.derived(_recovering_on)[node],
+            "recovering_partitions_on_broker": facts.recovering_on[node],
         },
         remedy=(
             f"# Start broker {node} with its own disks: it registers again, and its replicas catch up"
@@ -186,7 +172,7 @@ def _not_registered(quorum: Quorum, of_broker: BrokerPartitions) -> Finding:
             else f"# If node {node} should be a broker as well, {start_as_broker(node)}",
             f"# If it will not come back, move the replicas of broker {node} to other brokers with "
             "kafka-reassign-partitions.sh",
-            describe_status(quorum),
+            describe_status(facts),
         ),
         starts=(node,),
     )
@@ -199,12 +185,12 @@ def _wait_for_start(node: NodeId) -> tuple[str, ...]:
     )
 
 
-def _fetches(quorum: Quorum, node: NodeId) -> bool:
+def _fetches(facts: Facts, node: NodeId) -> bool:
     """Returns whether a broker has fetched since it was fenced, and does so now: its process runs."""
-    poll = fresh_poll(quorum)
-    since_ms = quorum.derived(fenced_ms).get(node, START)
+    poll = fresh_poll(facts.quorum)
+    since_ms = facts.fenced_ms.get(node, START)
     return any(
-        following(quorum, poll, row.key).fetches and (row.last_fetch_ms or START) > since_ms
+        following(facts.quorum, poll, row.key).fetches and (row.last_fetch_ms or START) > since_ms
         for row in (poll.observers_by_id.get(node, ()) if poll else ())
     )
 
@@ -223,7 +209,8 @@ def _severity(*, left: bool, worse: bool) -> Severity:
     return Severity.INFO if left else Severity.WARNING
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
+def _resolved(facts: Facts, subject: Subject) -> str:
+    quorum = facts.quorum
     broker = quorum.brokers.get(subject.node)
     alive = sum(each.alive for each in quorum.brokers.values())
     now = "is no longer registered, and has no replica" if broker is None else "is not fenced: it serves clients"

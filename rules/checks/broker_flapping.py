@@ -27,13 +27,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import chain
 
-from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, hold, window_of
+from rules.facts.quorum import Facts
+from rules.finding import Finding, Plain, RuleResult, Severity, Threshold, Thresholds, hold, window_of
 from rules.formatting import and_join, ms_text, plural, utc_text
 from rules.model.history import Interruption
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
+from rules.rule import Need, Rule
 
 WINDOW = window_of("the fencings of a broker")
 FENCINGS = Threshold(
@@ -48,8 +50,9 @@ _TOGETHER_MS = 10_000
 _MOST_LISTED = 20
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each registered broker that was fenced too often."""
+    quorum = facts.quorum
     newest = quorum.newest_timestamp_ms
     if newest is None:
         return
@@ -68,7 +71,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     together = _fenced_together(recent) if flapping else {}
     for node in flapping:
         others = [other for other in together[node] if other != node]
-        yield _finding(quorum, node, recent[node], others, thresholds.ms(WINDOW.name))
+        yield _finding(facts, node, recent[node], others, thresholds.ms(WINDOW.name))
 
 
 def _without_restart(one: Interruption) -> bool:
@@ -96,10 +99,9 @@ def _fenced_together(recent: Mapping[NodeId, list[Interruption]]) -> Mapping[Nod
     return {node: together[frozenset(indexes)] for node, indexes in moments_of.items()}
 
 
-def _finding(
-    quorum: Quorum, node: NodeId, fencings: list[Interruption], others: list[NodeId], window: Millis
-) -> Finding:
+def _finding(facts: Facts, node: NodeId, fencings: list[Interruption], others: list[NodeId], window: Millis) -> Finding:
     """`others`: the brokers that were fenced at the same times."""
+    quorum = facts.quorum
     restarts = sum(fencing.restarted for fencing in fencings)
     now = "It is fenced now" if quorum.brokers[node].fenced else "It is not fenced now"
     return Finding(
@@ -124,7 +126,7 @@ def _finding(
             *_restart_steps(node, restarts),
             *(() if others else (f"# If it does not become stable, shut broker {node} down until the cause is known",)),
             "# Check which controller is the leader: brokers send their heartbeats to it",
-            describe_status(quorum),
+            describe_status(facts),
         ),
         starts=(node,),
     )
@@ -171,8 +173,8 @@ def _evidence(one: Interruption) -> dict[str, Plain]:
     }
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
-    broker = quorum.brokers.get(subject.node)
+def _resolved(facts: Facts, subject: Subject) -> str:
+    broker = facts.quorum.brokers.get(subject.node)
     if broker is None:
         return f"Broker {subject.node} is no longer registered."
     now = "It is not fenced: it serves clients." if broker.alive else "It is fenced now."

@@ -37,12 +37,13 @@ What not to do
 from collections import Counter
 from collections.abc import Iterable
 
-from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, hold
+from rules.facts.quorum import Facts
+from rules.finding import Finding, Plain, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join, numbered, utc_text
 from rules.model.identifiers import Millis
 from rules.model.membership import BrokerRegistration
-from rules.model.quorum import Quorum
 from rules.model.subject import Subject
+from rules.rule import Need, Rule
 
 ROLL = Threshold(
     name="roll",
@@ -59,9 +60,9 @@ _MOST_LISTED = 8
 """How many brokers of one address the evidence lists."""
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each address of several brokers, and one for each broker that lacks a listener."""
-    alive = [broker for _, broker in sorted(quorum.brokers.items()) if broker.alive]
+    alive = [broker for _, broker in sorted(facts.quorum.brokers.items()) if broker.alive]
     at_address: dict[tuple[str, int], list[BrokerRegistration]] = {}
     for broker in alive:
         for place in {(endpoint.host.lower(), endpoint.port): None for endpoint in broker.endpoints}:
@@ -74,7 +75,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         if lacking:
             yield _without_listener(alive, broker, lacking, thresholds)
     yield from _without_rack(alive, thresholds)
-    newest = quorum.newest_timestamp_ms
+    newest = facts.quorum.newest_timestamp_ms
     for broker in alive:
         since = broker.rack_since_timestamp_ms
         if newest is not None and since is not None and newest - since < thresholds.ms(RACK.name):
@@ -205,15 +206,15 @@ def _endpoints(broker: BrokerRegistration) -> list[Plain]:
     return [f"{endpoint.listener}://{endpoint}" for endpoint in broker.endpoints]
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
+def _resolved(facts: Facts, subject: Subject) -> str:
     if subject.kind == "endpoint":
         return f"One broker at most advertises {subject.name}."
     if subject.kind == "racks":
         return "All brokers that are alive have a rack, or none has."
-    if subject.node not in quorum.brokers:
+    if subject.node not in facts.quorum.brokers:
         return f"Broker {subject.node} is not registered."
     if subject.kind == "rack of broker":
-        rack = quorum.brokers[subject.node].rack
+        rack = facts.quorum.brokers[subject.node].rack
         return f"Broker {subject.node} is in {'no rack' if rack is None else f'rack {rack}'}, or changed it long ago."
     return f"Broker {subject.node} has the listeners that most brokers have, or is fenced."
 

@@ -26,12 +26,14 @@ What not to do
 
 from collections.abc import Iterable, Sequence
 
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
+from rules.facts.quorum import Facts
+from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, numbered, plural, utc_text
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import CertificateFault, Probe, Vantage
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
+from rules.rule import Need, Rule
 
 SUBJECT = Subject("certificates")
 _DAY_MS = 86_400_000
@@ -49,8 +51,9 @@ CRITICAL = Threshold(
 )
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for the cluster while a certificate at a probed endpoint expires soon."""
+    quorum = facts.quorum
     probes = [quorum.probes[name] for name in sorted(quorum.probes)]
     within = max(_days_ms(thresholds, WARNING), _days_ms(thresholds, CRITICAL))
     soon = [probe for probe in probes if _expires_within(quorum, probe, within)]
@@ -145,8 +148,8 @@ def _when(quorum: Quorum, probe: Probe) -> str:
     return f"expires {left}, at {utc_text(at)}"
 
 
-def _resolved(quorum: Quorum, _subject: Subject) -> str:
-    dates = [probe.certificate.expires_at_ms for probe in quorum.probes.values() if probe.certificate]
+def _resolved(facts: Facts, _subject: Subject) -> str:
+    dates = [probe.certificate.expires_at_ms for probe in facts.quorum.probes.values() if probe.certificate]
     first = min((at for at in dates if at is not None), default=None)
     if first is None:
         return "No controller presents a certificate that expires soon."

@@ -25,28 +25,19 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import needed
-from rules.analysis.now import leads
-from rules.analysis.replica_lag import WINDOW, Readiness, readiness
-from rules.analysis.voter_status import VoterStatus, voter_statuses
-from rules.finding import (
-    Finding,
-    Need,
-    NotApplicable,
-    Rule,
-    RuleResult,
-    Severity,
-    Threshold,
-    Thresholds,
-    UnknownResult,
-    hold,
-)
+from rules.answers.now import leads
+from rules.facts.following import NEAR_RECORDS, Following, lag_samples
+from rules.facts.freshness import needed
+from rules.facts.quorum import Facts
+from rules.facts.replica_lag import WINDOW, Readiness, readiness
+from rules.facts.voter_status import VoterStatus
+from rules.finding import Finding, NotApplicable, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, duration, plural
-from rules.model.following import NEAR_RECORDS, Following, lag_samples
 from rules.model.quorum import Quorum
 from rules.model.replica import CommitWait, Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import bring_in_sync, describe_replication
+from rules.rule import Need, Rule
 
 SLOW = Threshold(
     name="slow",
@@ -62,8 +53,9 @@ ELECTION_NEAR = Threshold(
 )
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum."""
+    quorum = facts.quorum
     poll, wait = needed(quorum.poll), quorum.commit_wait
     if poll.leader is not None and poll.leader.last_caught_up_ms is None:
         yield NotApplicable(why="DescribeQuorum does not say when a voter had caught up, before Kafka 3.3")
@@ -73,7 +65,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         return
     if wait.average_ms < thresholds.ms(SLOW.name):
         return
-    statuses = quorum.derived(voter_statuses)
+    statuses = facts.voter_statuses
     late_ms = min(wait.average_ms, max(wait.lags_ms.values()))
     slow = [status for status in statuses if wait.lags_ms.get(str(status.key), -1) >= late_ms]
     catching_up = [status.key.id for status in slow if _catches_up(quorum, status, thresholds)]
@@ -81,7 +73,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         yield UnknownResult(why=f"catching up: {and_join(f'voter {node}' for node in catching_up)}")
         return
     near = wait.average_ms >= thresholds.ms(ELECTION_NEAR.name)
-    yield _finding(quorum, poll, wait, slow, Severity.CRITICAL if near else Severity.WARNING)
+    yield _finding(facts, poll, wait, slow, Severity.CRITICAL if near else Severity.WARNING)
 
 
 def _catches_up(quorum: Quorum, status: VoterStatus, thresholds: Thresholds) -> bool:
@@ -90,7 +82,7 @@ def _catches_up(quorum: Quorum, status: VoterStatus, thresholds: Thresholds) -> 
     return (status.lag or 0) > NEAR_RECORDS and state is Readiness.CATCHING_UP
 
 
-def _finding(quorum: Quorum, poll: Poll, wait: CommitWait, slow: list[VoterStatus], severity: Severity) -> Finding:
+def _finding(facts: Facts, poll: Poll, wait: CommitWait, slow: list[VoterStatus], severity: Severity) -> Finding:
     absent = [status for status in slow if status.following is Following.NOT_FETCHING]
     near = severity is Severity.CRITICAL
     consequence = "An election is near, and until it ends nothing is committed" if near else "Each change takes longer"
@@ -107,13 +99,13 @@ def _finding(quorum: Quorum, poll: Poll, wait: CommitWait, slow: list[VoterStatu
             "leader_answers_after": _time(wait.answer_ms),
             "voters": {
                 str(status.key): f"{status}; lags by {_time(wait.lags_ms.get(str(status.key), 0))} on average"
-                for status in quorum.derived(voter_statuses)
+                for status in facts.voter_statuses
             },
         },
         remedy=(
-            *_remedy(quorum, poll, wait, slow),
+            *_remedy(facts, poll, wait, slow),
             "# Check that no voter lags any longer",
-            describe_replication(quorum),
+            describe_replication(facts),
         ),
         starts=tuple(status.key.id for status in absent),
     )
@@ -141,7 +133,7 @@ def _cause(poll: Poll, wait: CommitWait, slow: list[VoterStatus]) -> str:
     )
 
 
-def _remedy(quorum: Quorum, poll: Poll, wait: CommitWait, slow: list[VoterStatus]) -> Iterable[str]:
+def _remedy(facts: Facts, poll: Poll, wait: CommitWait, slow: list[VoterStatus]) -> Iterable[str]:
     if _leader_is_slow(wait):
         yield _check_host(f"{poll.leader_id}, the leader")
         yield f"# If its disk is slow, give metadata.log.dir of controller {poll.leader_id} a disk of its own"
@@ -150,7 +142,7 @@ def _remedy(quorum: Quorum, poll: Poll, wait: CommitWait, slow: list[VoterStatus
             yield _check_host(str(status.key.id))
             yield f"# Check the path {status.path} for long round trips and lost packets"
         else:
-            yield from bring_in_sync(quorum, status)
+            yield from bring_in_sync(facts, status)
 
 
 def _time(rounded_ms: int) -> str:
@@ -164,7 +156,8 @@ def _check_host(controller: str) -> str:
     )
 
 
-def _resolved(quorum: Quorum, _subject: Subject) -> str:
+def _resolved(facts: Facts, _subject: Subject) -> str:
+    quorum = facts.quorum
     wait = quorum.commit_wait
     if wait is None:
         return f"How long a record waits for a majority is not known now. {leads(quorum)}."

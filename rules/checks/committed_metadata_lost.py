@@ -36,8 +36,9 @@ What not to do
 import shlex
 from collections.abc import Iterable, Sequence
 
-from rules.analysis.new_quorum import formatted_again_ms
-from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, hold
+from rules.facts.new_quorum import formatted_again_ms
+from rules.facts.quorum import Facts
+from rules.finding import Finding, RuleResult, Severity, Thresholds, hold
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis
 from rules.model.monitoring import FailedObservation, Reason
@@ -45,20 +46,22 @@ from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
 from rules.remedies.start_conditions import COPY_METADATA_FIRST
+from rules.rule import Rule
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the metadata log while a loss is remembered."""
     losses = sorted(
-        (failure for failure in quorum.failures if failure.reason is Reason.METADATA_LOST),
+        (failure for failure in facts.quorum.failures if failure.reason is Reason.METADATA_LOST),
         key=lambda each: (each.last_at_ms, each.endpoint),
     )
     if losses:
-        yield _finding(quorum, losses, formatted_again_ms(quorum))
+        yield _finding(facts, losses, formatted_again_ms(facts.quorum))
 
 
-def _finding(quorum: Quorum, losses: Sequence[FailedObservation], formatted_ms: Millis | None) -> Finding:
+def _finding(facts: Facts, losses: Sequence[FailedObservation], formatted_ms: Millis | None) -> Finding:
     """`formatted_ms`: when a quorum that was formatted again began; None if it was not, as far as known."""
+    quorum = facts.quorum
     return Finding(
         subject=Subject("metadata log"),
         severity=Severity.CRITICAL,
@@ -85,7 +88,7 @@ def _finding(quorum: Quorum, losses: Sequence[FailedObservation], formatted_ms: 
             "voters": [str(voter.key) for voter in quorum.voters],
             "voters_record_offset": quorum.committed.offset if quorum.committed else None,
         },
-        remedy=tuple(_remedy(quorum) if formatted_ms is None else _stop_brokers_first(quorum)),
+        remedy=tuple(_remedy(facts) if formatted_ms is None else _stop_brokers_first(facts)),
     )
 
 
@@ -104,17 +107,17 @@ def _formatted_again(quorum: Quorum, began_ms: Millis) -> str:
     )
 
 
-def _remedy(quorum: Quorum) -> Iterable[str]:
+def _remedy(facts: Facts) -> Iterable[str]:
     yield (
         "# If all controllers were formatted again, stop every broker first and start none: it has the former "
         "metadata, and sets its partitions aside or works with topics that the controllers do not know"
     )
     yield COPY_METADATA_FIRST
     yield "# Find out which controller's disk was restored, wiped or rebuilt, and stop the process that does it"
-    yield from _compare_voters(quorum)
+    yield from _compare_voters(facts.quorum)
     yield "# Compare topics, configurations and ACLs with what should exist, and create again what is missing"
     yield "# Check which controller is the leader now and which replicas follow it"
-    yield describe_status(quorum)
+    yield describe_status(facts)
 
 
 def _is_static(quorum: Quorum) -> bool:
@@ -129,7 +132,8 @@ def _compare_voters(quorum: Quorum) -> Iterable[str]:
         )
 
 
-def _stop_brokers_first(quorum: Quorum) -> Iterable[str]:
+def _stop_brokers_first(facts: Facts) -> Iterable[str]:
+    quorum = facts.quorum
     yield (
         "# Stop every broker first and start none: it has the former metadata, and ends, renames the directories of "
         "its partitions to NAME-stray, or works with topics that the controllers do not know"
@@ -150,7 +154,7 @@ def _stop_brokers_first(quorum: Quorum) -> Iterable[str]:
         known = shlex.quote(quorum.cluster_id)
         yield f"kafka-storage.sh format --config $NODE_PROPERTIES --cluster-id {known}{initial}"
     yield "# Keep the directories of the former partitions, also those renamed to NAME-stray, until nothing is missed"
-    yield describe_status(quorum)
+    yield describe_status(facts)
 
 
 RULE = Rule(

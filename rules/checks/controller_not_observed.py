@@ -24,23 +24,21 @@ What not to do
 
 from collections.abc import Collection, Iterable, Sequence
 
-from rules.analysis.endpoint_text import probe_outcome
-from rules.analysis.freshness import fresh_poll, unanswered_sources
-from rules.analysis.now import over
-from rules.analysis.outdated_settings import outdated_settings
-from rules.analysis.roles import known_controllers
-from rules.analysis.silent_controllers import SilentController, silent_controllers
-from rules.analysis.votes import denying
-from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
+from rules.answers.now import over
+from rules.facts.endpoint_text import probe_outcome
+from rules.facts.following import following
+from rules.facts.freshness import fresh_poll, unanswered_sources
+from rules.facts.node import NodeFacts
+from rules.facts.outdated_settings import outdated_settings
+from rules.facts.quorum import Facts
+from rules.facts.silent_controllers import SilentController, silent_controllers
+from rules.finding import Finding, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, utc_text
-from rules.model.acceptance import answers_monitor
-from rules.model.following import following
 from rules.model.identifiers import NodeId
-from rules.model.node_facts import NodeFacts
-from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.access_steps import controller_access_steps
 from rules.remedies.remedy_commands import describe_status
+from rules.rule import Rule
 
 _CONNECTIONS = Subject("connections")
 _COMPARE = "# Compare controller {}'s listeners, certificates, logins, authorizer and super.users with those of {}"
@@ -48,15 +46,16 @@ _DETAIL = 200
 """Maximum number of characters of a failure's detail."""
 
 
-def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, _thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns a result for each controller that does not answer, and at most one about new connections."""
+    quorum = facts.quorum
     if unanswered_sources(quorum):
         yield UnknownResult(why="fetches of the metadata log or polls have no current answer either")
         return
-    silent = [*silent_controllers(quorum)]
-    yield from _new_connections(quorum, {controller.key.id for controller in silent})
+    silent = [*silent_controllers(facts.nodes)]
+    yield from _new_connections(facts, {controller.key.id for controller in silent})
     poll = fresh_poll(quorum)
-    faulty = {voter.id for voter in quorum.dialled_nodes if voter.faults or voter.unserved}
+    faulty = {voter.id for voter in facts.nodes.voters if voter.faults or voter.unserved}
     for each in silent:
         why = None
         if not each.answering:
@@ -66,16 +65,17 @@ def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
         elif not following(quorum, poll, each.key).fetches:
             why = "it does not fetch, so it may be down"
         if why is None:
-            yield _silent(quorum, each)
+            yield _silent(facts, each)
         else:
             yield UnknownResult(subject=Subject("controller", each.key.id), why=why)
 
 
-def _silent(quorum: Quorum, silent: SilentController) -> Finding:
+def _silent(facts: Facts, silent: SilentController) -> Finding:
+    quorum = facts.quorum
     node, detail = silent.key.id, f" ({silent.detail[:_DETAIL]})" if silent.detail else ""
     outdated = outdated_settings(quorum)
     others = f"controller{'s' if len(silent.answering) > 1 else ''} {and_join(silent.answering, 4)}"
-    denies = node in denying(quorum)
+    denies = node in facts.denying
     return Finding(
         subject=Subject("controller", node),
         severity=Severity.WARNING,
@@ -96,7 +96,7 @@ def _silent(quorum: Quorum, silent: SilentController) -> Finding:
             *(_settings_first(node, others) if denies else ()),
             *controller_access_steps(quorum, silent, outdated),
             *(() if denies else (_COMPARE.format(node, others),)),
-            describe_status(quorum, excluding=node),
+            describe_status(facts, excluding=node),
         ),
     )
 
@@ -110,13 +110,13 @@ def _settings_first(node: NodeId, others: str) -> Iterable[str]:
     )
 
 
-def _new_connections(quorum: Quorum, silent: Collection[NodeId]) -> Iterable[Finding]:
+def _new_connections(facts: Facts, silent: Collection[NodeId]) -> Iterable[Finding]:
     """Yields the voters that fetch and answer only older connections: one finding if no voter answers a new one."""
-    unanswered = [voter for voter in quorum.dialled_nodes if voter.unanswered and voter.following.fetches]
+    unanswered = [voter for voter in facts.nodes.voters if voter.unanswered and voter.following.fetches]
     unknown = "Whether the other controllers could connect to {}, and get {} vote{}, is unknown."
-    if unanswered and not any(voter.answered for voter in quorum.dialled_nodes):
+    if unanswered and not any(voter.answered for voter in facts.nodes.voters):
         yield _unanswered(
-            quorum,
+            facts,
             _CONNECTIONS,
             unanswered,
             "No controller answers a new connection of the monitor, while older ones are answered: "
@@ -128,7 +128,7 @@ def _new_connections(quorum: Quorum, silent: Collection[NodeId]) -> Iterable[Fin
         node = each.id
         if node not in silent and not each.unserved:
             yield _unanswered(
-                quorum,
+                facts,
                 Subject("controller", node),
                 [each],
                 f"Controller {node} answers no new connection of the monitor, while older ones are answered: "
@@ -136,14 +136,14 @@ def _new_connections(quorum: Quorum, silent: Collection[NodeId]) -> Iterable[Fin
             )
 
 
-def _unanswered(quorum: Quorum, subject: Subject, unanswered: Sequence[NodeFacts], summary: str) -> Finding:
+def _unanswered(facts: Facts, subject: Subject, unanswered: Sequence[NodeFacts], summary: str) -> Finding:
     endpoints = and_join((str(controller.endpoint) for controller in unanswered), 4)
     return Finding(
         subject=subject,
         severity=Severity.WARNING,
         summary=summary,
         evidence={
-            "vantage": quorum.vantage.value,
+            "vantage": facts.quorum.vantage.value,
             "unanswered": {
                 str(controller.key): f"{controller.endpoint}: {probe_outcome(controller)}" for controller in unanswered
             },
@@ -151,23 +151,23 @@ def _unanswered(quorum: Quorum, subject: Subject, unanswered: Sequence[NodeFacts
         remedy=(
             f"# Check the network and firewalls between the monitor and {endpoints}, and limits of connections there",
             "# Do not restart a controller until new connections are answered: it may not be able to rejoin the quorum",
-            describe_status(quorum),
+            describe_status(facts),
         ),
-        keep_running=known_controllers(quorum),
+        keep_running=facts.known_controllers,
     )
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
+def _resolved(facts: Facts, subject: Subject) -> str:
     if subject == _CONNECTIONS:
-        if any(voter.answered for voter in quorum.dialled_nodes):
+        if any(voter.answered for voter in facts.nodes.voters):
             return "Controllers answer new connections of the monitor."
         return "No controller is known to leave new connections of the monitor unanswered now."
     if subject.kind != "controller":
         return over(subject)
-    facts = quorum.nodes.get(subject.node)
-    if facts is not None and answers_monitor(facts):
+    controller = facts.nodes.get(subject.node)
+    if controller is not None and controller.answers_monitor:
         return f"Controller {subject.name} answers the monitor."
-    if facts is None or subject.node not in quorum.voting_ids:
+    if controller is None or subject.node not in facts.quorum.voting_ids:
         return f"Controller {subject.name} is no voter."
     return f"No failed attempt to observe controller {subject.name} is known now."
 

@@ -29,16 +29,17 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import needed
-from rules.analysis.now import leads
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
+from rules.answers.now import leads
+from rules.answers.restart import ONLY_VOTER
+from rules.facts.freshness import needed
+from rules.facts.quorum import Facts
+from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis
-from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
-from rules.remedies.safe_to_restart import ONLY_VOTER
+from rules.rule import Need, Rule
 
 STILL = Threshold(
     name="still",
@@ -48,8 +49,9 @@ STILL = Threshold(
 )
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the active controller."""
+    quorum = facts.quorum
     poll = needed(quorum.poll)
     if quorum.silent_ms is None:
         yield UnknownResult(
@@ -57,10 +59,10 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             "(metadata.max.idle.interval.ms=0, or a metadata.version before 3.3), or the log not to its end"
         )
     elif poll.leader is not None and quorum.silent_ms > thresholds.ms(STILL.name):
-        yield _finding(quorum, poll, since_ms=Millis(poll.observed_at_ms - quorum.silent_ms))
+        yield _finding(facts, poll, since_ms=Millis(poll.observed_at_ms - quorum.silent_ms))
 
 
-def _finding(quorum: Quorum, poll: Poll, *, since_ms: Millis) -> Finding:
+def _finding(facts: Facts, poll: Poll, *, since_ms: Millis) -> Finding:
     leader = poll.leader_id
     return Finding(
         subject=Subject("active controller"),
@@ -82,7 +84,7 @@ def _finding(quorum: Quorum, poll: Poll, *, since_ms: Millis) -> Finding:
             "# If the next active controller stops appending too: remove the class that the thread dump shows (a "
             "policy, an authorizer) from the configuration of every controller",
             "# If you have just switched NoOps off (metadata.max.idle.interval.ms=0), nothing is wrong",
-            describe_status(quorum),
+            describe_status(facts),
         ),
         starts=(leader,),
     )
@@ -92,8 +94,8 @@ def _consequence(poll: Poll) -> str:
     return ", so that another voter is elected" if len(poll.voters) > 1 else f": {ONLY_VOTER}"
 
 
-def _resolved(quorum: Quorum, _subject: Subject) -> str:
-    return f"The active controller appends records. {leads(quorum)}."
+def _resolved(facts: Facts, _subject: Subject) -> str:
+    return f"The active controller appends records. {leads(facts.quorum)}."
 
 
 RULE = Rule(

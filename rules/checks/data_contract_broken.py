@@ -50,11 +50,13 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
+from rules.facts.quorum import Facts
+from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import plural, utc_text
 from rules.model.monitoring import ContractViolation, Reason
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
+from rules.rule import Rule
 
 STANDS = Threshold(
     name="stands",
@@ -72,8 +74,9 @@ _CONSEQUENCES = {
 }
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each contract that was found broken recently."""
+    quorum = facts.quorum
     since_ms = quorum.now_ms - thresholds.ms(STANDS.name)
     # What is missing since then is read again when another controller leads.
     damaged = any(failure.reason is Reason.LOG_DAMAGED for failure in quorum.failures)
@@ -135,7 +138,7 @@ def _remedy(violation: ContractViolation) -> tuple[str, ...]:
     )
 
 
-def _resolved(_quorum: Quorum, subject: Subject) -> str:
+def _resolved(facts: Facts, subject: Subject) -> str:
     return f"Contract {subject} was not found broken again."
 
 

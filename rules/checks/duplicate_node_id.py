@@ -15,17 +15,19 @@ What not to do
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from rules.analysis.freshness import needed
-from rules.analysis.replica_lag import last_fetch_text
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
+from rules.facts.following import following
+from rules.facts.freshness import needed
+from rules.facts.quorum import Facts
+from rules.facts.replica_lag import last_fetch_text
+from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join, utc_text
-from rules.model.following import following
 from rules.model.history import DoubleRegistration
 from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
+from rules.rule import Need, Rule
 
 WINDOW = Threshold(
     name="window",
@@ -35,8 +37,9 @@ WINDOW = Threshold(
 )
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each node id that two processes have."""
+    quorum = facts.quorum
     poll, newest = needed(quorum.poll), quorum.newest_timestamp_ms
     fetching = _fetching_twice(quorum, poll)
     registered: dict[NodeId, list[DoubleRegistration]] = {}
@@ -44,7 +47,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         if newest is not None and newest - registration.timestamp_ms <= thresholds.ms(WINDOW.name):
             registered.setdefault(registration.id, []).append(registration)
     for node in sorted({*fetching, *registered}):
-        yield _finding(quorum, poll, node, fetching.get(node, ()), registered.get(node, ()))
+        yield _finding(facts, poll, node, fetching.get(node, ()), registered.get(node, ()))
 
 
 def _fetching_twice(quorum: Quorum, poll: Poll) -> Mapping[NodeId, Sequence[ReplicaKey]]:
@@ -59,13 +62,14 @@ def _fetching_twice(quorum: Quorum, poll: Poll) -> Mapping[NodeId, Sequence[Repl
 
 
 def _finding(
-    quorum: Quorum,
+    facts: Facts,
     poll: Poll,
     node: NodeId,
     keys: Sequence[ReplicaKey],
     registered: Sequence[DoubleRegistration],
 ) -> Finding:
     """`registered`: as controller, as broker, or as both."""
+    quorum = facts.quorum
     voters = {key.id: key for key in (quorum.committed.keys if quorum.committed else poll.voter_keys)}
     voter = voters.get(node)
     endpoints = _endpoints(registered)
@@ -95,7 +99,7 @@ def _finding(
             f"# Stop the copy, give it a node.id of its own instead of {node}, format its log directory"
             f"{'' if only_broker else ' (a controller with --no-initial-controllers)'} and start it",
             *(() if only_broker else (f"# Do not add or remove controller {node} while both run",)),
-            describe_status(quorum, excluding=node),
+            describe_status(facts, excluding=node),
         ),
         starts=(node,),
     )
@@ -127,7 +131,7 @@ def _which(voter: ReplicaKey | None, keys: Sequence[ReplicaKey]) -> Iterable[str
         yield f"# Compare directory.id in their meta.properties: {and_join(key.directory_id for key in keys)}"
 
 
-def _resolved(_quorum: Quorum, subject: Subject) -> str:
+def _resolved(facts: Facts, subject: Subject) -> str:
     return f"One process has the id of {subject}: one directory of it fetches, and registrations do not alternate."
 
 

@@ -30,14 +30,16 @@ What not to do
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from rules.analysis.now import leads
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold, window_of
+from rules.answers.now import leads
+from rules.facts.quorum import Facts
+from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, hold, window_of
 from rules.formatting import and_join, ms_text, plural, utc_text
 from rules.model.history import ControllerStart, Election, RecentHistory
 from rules.model.identifiers import Millis, Offset
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
+from rules.rule import Need, Rule
 
 WINDOW = window_of("elections")
 ELECTIONS = Threshold(
@@ -60,8 +62,9 @@ ELECTION_TIME = Threshold(
 )
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum while there are too many elections, and one for each jump of the epoch."""
+    quorum = facts.quorum
     newest = quorum.newest_timestamp_ms
     if newest is None:
         return
@@ -71,13 +74,13 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     explained = _explained(quorum.history) if quorum.controllers else frozenset()
     count = sum(election.offset in explained for election in elections) if quorum.controllers else _voter_count(quorum)
     if elections and len(elections) - count >= thresholds[ELECTIONS.name]:
-        yield _finding(quorum, elections, explained, starts, thresholds.ms(WINDOW.name))
+        yield _finding(facts, elections, explained, starts, thresholds.ms(WINDOW.name))
     for one in elections:
         skipped = _skipped_epochs(one)
         if one.after_ms is None or skipped < thresholds[JUMP.name]:
             continue
         if skipped * thresholds.ms(ELECTION_TIME.name) > one.after_ms:
-            yield _jump(quorum, one, skipped, within=ms_text(one.after_ms))
+            yield _jump(facts, one, skipped, within=ms_text(one.after_ms))
 
 
 def _explained(history: RecentHistory) -> frozenset[Offset]:
@@ -105,12 +108,13 @@ def _voter_count(quorum: Quorum) -> int:
 
 
 def _finding(
-    quorum: Quorum,
+    facts: Facts,
     elections: list[Election],
     explained: Collection[Offset],
     starts: list[ControllerStart],
     window: Millis,
 ) -> Finding:
+    quorum = facts.quorum
     won = Counter(election.leader_id for election in elections)
     without_leader = elections[-1].leader_epoch - elections[0].leader_epoch + 1 - len(elections)
     winners = and_join(f"{times} by controller {node}" for node, times in won.most_common())
@@ -144,12 +148,12 @@ def _finding(
             "# If the network between the controllers is slow by design, raise controller.quorum.fetch.timeout.ms and "
             "controller.quorum.election.timeout.ms",
             "# Check which controller is the leader now and which voters follow it",
-            describe_status(quorum),
+            describe_status(facts),
         ),
     )
 
 
-def _jump(quorum: Quorum, one: Election, skipped: int, *, within: str) -> Finding:
+def _jump(facts: Facts, one: Election, skipped: int, *, within: str) -> Finding:
     return Finding(
         subject=Subject("epoch", one.leader_epoch),
         severity=Severity.WARNING,
@@ -164,15 +168,15 @@ def _jump(quorum: Quorum, one: Election, skipped: int, *, within: str) -> Findin
             "votes": [*one.granting_voter_ids] or None,
             "offset": one.offset,
             "timestamp_ms": one.timestamp_ms,
-            "leader": quorum.leader_id,
-            "leader_epoch": quorum.leader_epoch,
+            "leader": facts.quorum.leader_id,
+            "leader_epoch": facts.quorum.leader_epoch,
         },
         remedy=(
             "# Find the controller that was cut off from the others: its log shows elections without votes",
             "# Check its network in both directions: it could reach no majority of the voters, and now it can",
             "# With Kafka below 4.0, upgrade the controllers: later ones do not raise the epoch before a majority "
             "would vote for them (KIP-996)",
-            describe_status(quorum),
+            describe_status(facts),
         ),
     )
 
@@ -186,10 +190,10 @@ def _restarts_sentence(quorum: Quorum, elections: list[Election], explained: Col
     return f"A restart of {restarted}, which this log does not record, does not explain them"
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
+def _resolved(facts: Facts, subject: Subject) -> str:
     if subject.kind == "epoch":
-        return f"The leader epoch has not jumped again since {subject}. {leads(quorum)}."
-    return f"Leader elections are no longer too frequent. {leads(quorum)}."
+        return f"The leader epoch has not jumped again since {subject}. {leads(facts.quorum)}."
+    return f"Leader elections are no longer too frequent. {leads(facts.quorum)}."
 
 
 RULE = Rule(

@@ -30,33 +30,22 @@ What not to do
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rules.analysis.electability import failures_left
-from rules.analysis.freshness import needed
-from rules.analysis.missing_voter import endpoint_sentence
-from rules.analysis.now import in_sync_text, over
-from rules.analysis.voter_status import VoterStatus, in_sync_count, voter_statuses
-from rules.analysis.votes import in_doubt
-from rules.finding import (
-    Facts,
-    Finding,
-    Need,
-    Plain,
-    Rule,
-    RuleResult,
-    Severity,
-    Threshold,
-    Thresholds,
-    UnknownResult,
-    hold,
-)
+from rules.answers.electability import failures_left
+from rules.answers.now import in_sync_text, over
+from rules.facts.following import Following
+from rules.facts.freshness import needed
+from rules.facts.missing_voter import endpoint_sentence
+from rules.facts.quorum import Facts
+from rules.facts.voter_status import VoterStatus, in_sync_count
+from rules.finding import Finding, FindingFacts, Plain, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, ms_text, needed_text, numbered, plural
-from rules.model.following import Following
 from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import majority
 from rules.model.quorum import Quorum
 from rules.model.replica import Outage, Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
+from rules.rule import Need, Rule
 
 WINDOW = Threshold(
     name="window",
@@ -76,21 +65,21 @@ _SEVERAL = 3
 """A voter that had so many outages within the window fails again and again; an upgrade may restart it twice."""
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum if it tolerates no further failure, or tolerated none for too long."""
-    poll = needed(quorum.poll)
-    statuses = quorum.derived(voter_statuses)
+    poll = needed(facts.quorum.poll)
+    statuses = facts.voter_statuses
     missing = [status for status in statuses if status.following is not Following.IN_SYNC]
     spare = in_sync_count(statuses) - majority(len(statuses))
     if missing and spare <= 0 and all(status.replaced_by for status in missing):
         why = f"only voters whose disk was replaced are missing: {and_join(status.key for status in missing)}"
         yield UnknownResult(subject=Subject("quorum"), why=why)
         return
-    window, recent = thresholds.ms(WINDOW.name), _recent_outages(quorum, poll, thresholds.ms(WINDOW.name))
+    window, recent = thresholds.ms(WINDOW.name), _recent_outages(facts.quorum, poll, thresholds.ms(WINDOW.name))
     too_long = bool(recent.failing) and recent.without_reserve_ms >= round(window * thresholds[SHARE.name] / 100)
     if too_long or (missing and spare <= 0):
-        yield _finding(quorum, poll, statuses, recent.sentence(window) if too_long else None, recent)
-    elif spare > 0 and (doubts := quorum.derived(in_doubt)) and (failures_left(quorum) or 0) <= 0:
+        yield _finding(facts, poll, statuses, recent.sentence(window) if too_long else None, recent)
+    elif spare > 0 and (doubts := facts.in_doubt) and (failures_left(facts) or 0) <= 0:
         named = (status.key.id for status in statuses if status.key.id in doubts)
         why = and_join((f"controller {node} {doubts[node]}" for node in named), 3)
         yield UnknownResult(subject=Subject("quorum"), why=f"whether it tolerates a failure: {why}")
@@ -145,7 +134,7 @@ def _recent_outages(quorum: Quorum, poll: Poll, window: Millis) -> _RecentOutage
 
 
 def _finding(
-    quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...], too_long: str | None, recent: _RecentOutages
+    facts: Facts, poll: Poll, statuses: tuple[VoterStatus, ...], too_long: str | None, recent: _RecentOutages
 ) -> Finding:
     """`too_long`: the sentence about the recent outages that make the alert fire without the hold."""
     missing = [status for status in statuses if status.following is not Following.IN_SYNC]
@@ -160,7 +149,7 @@ def _finding(
     return Finding(
         subject=Subject("quorum"),
         severity=Severity.CRITICAL if in_sync < required else Severity.WARNING,
-        summary=_summary(quorum, statuses, missing) + (f" {too_long}" if too_long else ""),
+        summary=_summary(facts, statuses, missing) + (f" {too_long}" if too_long else ""),
         evidence={
             "voters": {str(status.key): str(status) for status in statuses},
             "voters_in_sync": in_sync,
@@ -170,19 +159,19 @@ def _finding(
             **(outages if too_long else {}),
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
-            "high_watermark": quorum.high_watermark,
+            "high_watermark": facts.quorum.high_watermark,
         },
-        remedy=tuple(_remedy(quorum, statuses, missing, failing)),
-        facts=Facts(failed_nodes=failed),
+        remedy=tuple(_remedy(facts, statuses, missing, failing)),
+        facts=FindingFacts(failed_nodes=failed),
         starts=tuple(down),
         keep_running=frozenset(_stable(statuses, failing)),
         hold_ms=Millis(0) if too_long else None,
     )
 
 
-def _summary(quorum: Quorum, statuses: tuple[VoterStatus, ...], missing: list[VoterStatus]) -> str:
+def _summary(facts: Facts, statuses: tuple[VoterStatus, ...], missing: list[VoterStatus]) -> str:
     required = majority(len(statuses))
-    spare, sentences = in_sync_count(statuses) - required, _voter_sentences(quorum, missing)
+    spare, sentences = in_sync_count(statuses) - required, _voter_sentences(facts, missing)
     counted = f"{in_sync_count(statuses)} of {len(statuses)} voters are in sync"
     if spare > 0 or not missing:
         # voter-lagging, which would report those that are missing, is inhibited.
@@ -197,11 +186,11 @@ def _summary(quorum: Quorum, statuses: tuple[VoterStatus, ...], missing: list[Vo
     return f"{sentences} {problem}" if len(missing) == 1 else f"{problem} {sentences}"
 
 
-def _voter_sentences(quorum: Quorum, missing: list[VoterStatus], most: int = 3) -> str:
+def _voter_sentences(facts: Facts, missing: list[VoterStatus], most: int = 3) -> str:
     sentences = []
     for status in missing[:most]:
         silent = status.following is Following.NOT_FETCHING
-        sentences.append(status.sentence + (endpoint_sentence(quorum, status.key.id) if silent else ""))
+        sentences.append(status.sentence + (endpoint_sentence(facts.nodes, status.key.id) if silent else ""))
     if len(missing) > most:
         more = len(missing) - most
         sentences.append(f"{plural(more, 'more voter')} {'is' if more == 1 else 'are'} not in sync.")
@@ -209,14 +198,14 @@ def _voter_sentences(quorum: Quorum, missing: list[VoterStatus], most: int = 3) 
 
 
 def _remedy(
-    quorum: Quorum, statuses: tuple[VoterStatus, ...], missing: list[VoterStatus], failing: list[NodeId]
+    facts: Facts, statuses: tuple[VoterStatus, ...], missing: list[VoterStatus], failing: list[NodeId]
 ) -> Iterable[str]:
     for status in missing:
         if status.replaced_by:
             new, old = status.replaced_by, status.key
             yield f"# Make {new} the voter instead of {old}: the controller has a new log directory"
         else:
-            yield from bring_in_sync(quorum, status)
+            yield from bring_in_sync(facts, status)
     if failing:
         logs, stops = ("log", "it stops") if len(failing) == 1 else ("logs", "they stop")
         yield f"# Read in the {logs} of {numbered('controller', failing)} why {stops} fetching"
@@ -224,12 +213,12 @@ def _remedy(
     if stable:
         controllers = "controller" if len(stable) == 1 else "controllers"
         yield f"# Do not restart {controllers} {and_join(stable)} until this alert resolves"
-    if quorum.committed is not None and any(status.following is Following.NOT_FETCHING for status in missing):
+    if facts.quorum.committed is not None and any(status.following is Following.NOT_FETCHING for status in missing):
         when = "while" if in_sync_count(statuses) >= majority(len(statuses)) else "once"
         replace_it = f"replace it {when} a majority is in sync: add its successor first, then remove it"
         yield f"# If a controller will not come back, {replace_it}"
     yield "# Check the log end offset of each voter"
-    yield describe_status(quorum)
+    yield describe_status(facts)
 
 
 def _stable(statuses: tuple[VoterStatus, ...], failing: list[NodeId]) -> list[NodeId]:
@@ -237,8 +226,8 @@ def _stable(statuses: tuple[VoterStatus, ...], failing: list[NodeId]) -> list[No
     return [node for node in in_sync if node not in failing]
 
 
-def _resolved(quorum: Quorum, _subject: Subject) -> str:
-    return in_sync_text(quorum) or over("enough voters are in sync")
+def _resolved(facts: Facts, _subject: Subject) -> str:
+    return in_sync_text(facts) or over("enough voters are in sync")
 
 
 RULE = Rule(

@@ -22,27 +22,28 @@ What not to do
 
 from collections.abc import Iterable, Sequence
 
-from rules.analysis.now import committed_voters
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, hold, keep_firing_for
+from rules.answers.now import committed_voters
+from rules.facts.quorum import Facts
+from rules.finding import Finding, RuleResult, Severity, Thresholds, hold, keep_firing_for
 from rules.formatting import and_join, numbered, plural
 from rules.model.history import VoterChange
 from rules.model.identifiers import NodeId
-from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
+from rules.rule import Need, Rule
 
 KEEP_FIRING_FOR = keep_firing_for(3_600.0, "a forced change of the voter set; the newest 64 changes are remembered")
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each forced change of the last `keep_firing_for` seconds."""
-    newest = quorum.newest_timestamp_ms
-    for change in quorum.history.reconfigurations:
+    newest = facts.quorum.newest_timestamp_ms
+    for change in facts.quorum.history.reconfigurations:
         if newest is None or newest - change.timestamp_ms <= thresholds.ms(KEEP_FIRING_FOR.name):
-            yield _finding(quorum, change)
+            yield _finding(facts, change)
 
 
-def _finding(quorum: Quorum, change: VoterChange) -> Finding:
+def _finding(facts: Facts, change: VoterChange) -> Finding:
     removed, added = change.removed, change.added
     return Finding(
         subject=Subject("voter set at offset", change.offset),
@@ -64,7 +65,7 @@ def _finding(quorum: Quorum, change: VoterChange) -> Finding:
             if removed
             else "# Check that every voter of the new set is meant to be a voter",
             "# Check the current voters, and add the missing ones one at a time",
-            describe_status(quorum),
+            describe_status(facts),
         ),
     )
 
@@ -77,8 +78,8 @@ def _keep_off(nodes: Sequence[NodeId]) -> str:
     )
 
 
-def _resolved(quorum: Quorum, _subject: Subject) -> str:
-    return f"No voter set was forced recently. The voters are {committed_voters(quorum)}."
+def _resolved(facts: Facts, _subject: Subject) -> str:
+    return f"No voter set was forced recently. The voters are {committed_voters(facts.quorum)}."
 
 
 RULE = Rule(

@@ -48,9 +48,10 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import needed
-from rules.analysis.registered_node import METADATA_VERSION, RegisteredNode
-from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
+from rules.facts.freshness import needed
+from rules.facts.quorum import Facts
+from rules.facts.registered_node import METADATA_VERSION, RegisteredNode
+from rules.finding import Finding, Plain, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, utc_text
 from rules.model.ages import OBSERVER_SESSION_MS
 from rules.model.identifiers import Millis, NodeId
@@ -60,10 +61,12 @@ from rules.model.replica import Poll, ReplicaHistory
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
 from rules.remedies.unregister import unregister_steps
+from rules.rule import Need, Rule
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each registration of a controller that does not take part in the quorum."""
+    quorum = facts.quorum
     poll = needed(quorum.poll)
     voters = {row.key.id for row in poll.voters} | quorum.voter_ids
     listed: list[Plain] = [*sorted(voters)]
@@ -77,7 +80,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             why = f"controller {node} fetched at {utc_text(fetched_at_ms)} and may fetch again"
             yield UnknownResult(subject=Subject("controller", node), why=why)
         else:
-            yield _finding(quorum, poll, registration, fetched_at_ms, listed)
+            yield _finding(facts, poll, registration, fetched_at_ms, listed)
 
 
 def _last_fetch_at_ms(quorum: Quorum, node: NodeId) -> Millis | None:
@@ -97,7 +100,7 @@ def _fetch_at_ms(history: ReplicaHistory) -> Millis:
 
 
 def _finding(
-    quorum: Quorum, poll: Poll, registration: ControllerRegistration, fetched_at_ms: Millis | None, voters: list[Plain]
+    facts: Facts, poll: Poll, registration: ControllerRegistration, fetched_at_ms: Millis | None, voters: list[Plain]
 ) -> Finding:
     node = registration.id
     last_fetch = "never observed" if fetched_at_ms is None else utc_text(fetched_at_ms)
@@ -115,7 +118,7 @@ def _finding(
             "registered_endpoints": [str(endpoint) for endpoint in registration.endpoints],
             "last_fetch": last_fetch,
             "voters": voters,
-            "metadata_version": quorum.metadata_version,
+            "metadata_version": facts.quorum.metadata_version,
             "supported_levels": str(supported),
             "leader": poll.leader_id,
         },
@@ -124,19 +127,19 @@ def _finding(
             if registration.endpoints
             else f"# If controller {node} should be running, start it",
             "# Otherwise remove its registration",
-            *unregister_steps(quorum, (ghost,)),
+            *unregister_steps(facts, (ghost,)),
             "# Check which nodes are voters",
-            describe_status(quorum, excluding=node),
+            describe_status(facts, excluding=node),
         ),
         starts=(node,),
     )
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
+def _resolved(facts: Facts, subject: Subject) -> str:
     node = subject.node
-    if node not in quorum.controllers:
+    if node not in facts.quorum.controllers:
         return f"Controller {node} is no longer registered."
-    return f"Controller {node} {'is a voter' if quorum.voter(node) else 'fetches the metadata log'}."
+    return f"Controller {node} {'is a voter' if facts.quorum.voter(node) else 'fetches the metadata log'}."
 
 
 RULE = Rule(

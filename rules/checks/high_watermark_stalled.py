@@ -20,18 +20,19 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import needed, poll_problem
-from rules.analysis.now import leads
-from rules.analysis.voter_status import VoterStatus, in_sync_count, voter_statuses
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
+from rules.answers.now import leads
+from rules.facts.following import Following
+from rules.facts.freshness import needed, poll_problem
+from rules.facts.quorum import Facts
+from rules.facts.voter_status import VoterStatus, in_sync_count
+from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import needed_text, plural, utc_text
-from rules.model.following import Following
 from rules.model.identifiers import Millis
 from rules.model.membership import majority
-from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
+from rules.rule import Need, Rule
 
 STILL = Threshold(
     name="still",
@@ -41,8 +42,9 @@ STILL = Threshold(
 )
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum."""
+    quorum = facts.quorum
     poll = needed(quorum.poll)
     if poll.leader is None or poll.leader.log_end_offset is None:
         yield UnknownResult(why=poll_problem(quorum))
@@ -54,10 +56,11 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     uncommitted = poll.leader.log_end_offset - (quorum.high_watermark or 0)
     if unchanged_for > thresholds.ms(STILL.name) and uncommitted > 0:
         since = quorum.high_watermark_since_ms
-        yield _finding(quorum, poll, quorum.derived(voter_statuses), since, uncommitted)
+        yield _finding(facts, poll, facts.voter_statuses, since, uncommitted)
 
 
-def _finding(quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...], since: Millis, uncommitted: int) -> Finding:
+def _finding(facts: Facts, poll: Poll, statuses: tuple[VoterStatus, ...], since: Millis, uncommitted: int) -> Finding:
+    quorum = facts.quorum
     needed, in_sync = majority(len(statuses)), in_sync_count(statuses)
     high_watermark = "unknown" if quorum.high_watermark is None else f"at {quorum.high_watermark}"
     return Finding(
@@ -81,16 +84,16 @@ def _finding(quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...], sinc
                 str(status.key): f"{status}; log ends at {_or_unknown(status.log_end_offset)}" for status in statuses
             },
         },
-        remedy=tuple(_remedy(quorum, poll, statuses)),
+        remedy=tuple(_remedy(facts, poll, statuses)),
         starts=tuple(status.key.id for status in statuses if status.following is Following.NOT_FETCHING)
         or (poll.leader_id,),
     )
 
 
-def _remedy(quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...]) -> Iterable[str]:
+def _remedy(facts: Facts, poll: Poll, statuses: tuple[VoterStatus, ...]) -> Iterable[str]:
     missing = [status for status in statuses if status.following is not Following.IN_SYNC]
     for status in missing:
-        yield from bring_in_sync(quorum, status)
+        yield from bring_in_sync(facts, status)
     if missing:
         yield f"# Wait until {majority(len(statuses))} of {len(statuses)} voters are in sync: the leader then commits"
     else:
@@ -100,14 +103,15 @@ def _remedy(quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...]) -> It
             "is committed"
         )
     yield "# Check the log end offset of each voter"
-    yield describe_status(quorum)
+    yield describe_status(facts)
 
 
 def _or_unknown(value: int | None) -> str:
     return "an unknown offset" if value is None else str(value)
 
 
-def _resolved(quorum: Quorum, _subject: Subject) -> str:
+def _resolved(facts: Facts, _subject: Subject) -> str:
+    quorum = facts.quorum
     at = "" if quorum.high_watermark is None else f": the high watermark is {quorum.high_watermark}"
     if quorum.silent_ms:
         return f"All records that the leader has appended are committed{at}. It appends no more. {leads(quorum)}."

@@ -16,14 +16,16 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import needed
-from rules.analysis.now import leads
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
+from rules.answers.now import leads
+from rules.facts.freshness import needed
+from rules.facts.quorum import Facts
+from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 from rules.model.subject import Subject
+from rules.rule import Need, Rule
 
 SKEW = Threshold(
     name="skew",
@@ -42,8 +44,9 @@ _ANSWER_MS = 2_000
 """How long an answer takes: three hours are not reported as two."""
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding if the leader's clock differs."""
+    quorum = facts.quorum
     poll = needed(quorum.poll)
     shown = None if poll.leader is None else poll.leader.last_fetch_ms
     if shown is None:
@@ -79,10 +82,10 @@ def _finding(quorum: Quorum, poll: Poll, side: str, skew_ms: Millis) -> Finding:
     )
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
-    if quorum.leader_id == subject.node:
+def _resolved(facts: Facts, subject: Subject) -> str:
+    if facts.quorum.leader_id == subject.node:
         return f"The clock of {subject} and that of kraftwatch's host agree."
-    return f"{leads(quorum)}. The clock of {subject} is not compared while it does not lead."
+    return f"{leads(facts.quorum)}. The clock of {subject} is not compared while it does not lead."
 
 
 RULE = Rule(

@@ -21,29 +21,30 @@ What not to do
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, hold
+from rules.facts.quorum import Facts
+from rules.finding import Finding, RuleResult, Severity, Thresholds, hold
 from rules.formatting import plural
 from rules.model.history import OfflineDirectory
 from rules.model.identifiers import NodeId, ReplicaKey
-from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import directory_steps
+from rules.rule import Need, Rule
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each broker with offline log directories."""
-    leaderless = {holder for partition in quorum.offline for holder in partition.holders}
-    for broker, of_broker in groupby(quorum.offline_directories, key=lambda one: one.broker):
+    leaderless = {holder for partition in facts.quorum.offline for holder in partition.holders}
+    for broker, of_broker in groupby(facts.quorum.offline_directories, key=lambda one: one.broker):
         directories = [*of_broker]
         # One cause, one alert: that of partitions-offline.
         if all(
             ReplicaKey(id=broker, directory_id=directory.directory_id) not in leaderless for directory in directories
         ):
-            yield _finding(quorum, broker, directories)
+            yield _finding(facts, broker, directories)
 
 
-def _finding(quorum: Quorum, broker: NodeId, offline: Sequence[OfflineDirectory]) -> Finding:
-    replicas, online = sum(directory.replicas for directory in offline), len(quorum.brokers[broker].log_dirs)
+def _finding(facts: Facts, broker: NodeId, offline: Sequence[OfflineDirectory]) -> Finding:
+    replicas, online = sum(directory.replicas for directory in offline), len(facts.quorum.brokers[broker].log_dirs)
     which = "A log directory" if len(offline) == 1 else f"{len(offline)} log directories"
     return Finding(
         subject=Subject("broker", broker),
@@ -53,18 +54,18 @@ def _finding(quorum: Quorum, broker: NodeId, offline: Sequence[OfflineDirectory]
         evidence={
             "broker": broker,
             "log_directories_offline": {str(directory.directory_id): directory.replicas for directory in offline},
-            "log_directories_online": [*quorum.brokers[broker].log_dirs],
+            "log_directories_online": [*facts.quorum.brokers[broker].log_dirs],
         },
-        remedy=directory_steps(quorum, broker),
+        remedy=directory_steps(facts, broker),
         starts=(broker,),
     )
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
+def _resolved(facts: Facts, subject: Subject) -> str:
     broker = subject.node
-    if broker not in quorum.brokers:
+    if broker not in facts.quorum.brokers:
         return f"Broker {broker} is no longer registered."
-    if any(directory.broker == broker for directory in quorum.offline_directories):
+    if any(directory.broker == broker for directory in facts.quorum.offline_directories):
         return f"Partitions with a replica in the offline log directory of broker {broker} have no leader now."
     return f"Every replica of broker {broker} is in a log directory that is online."
 

@@ -40,26 +40,29 @@ What not to do
 
 from collections.abc import Iterable, Sequence
 
-from rules.analysis.damaged_log import DamagedLog, damaged_logs, sound_copies, unreadable_log
-from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, hold
+from rules.facts.damaged_log import DamagedLog, sound_copies, unreadable_log
+from rules.facts.quorum import Facts
+from rules.finding import Finding, Plain, RuleResult, Severity, Thresholds, hold
 from rules.formatting import and_join, utc_text
 from rules.model.membership import majority
 from rules.model.monitoring import DamagedBatch
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_replication, describe_status
+from rules.rule import Rule
 
 _MOST_NAMED = 4
 """Damaged places that a sentence names."""
 
 
-def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, _thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each controller that served damaged batches since its start."""
-    for log in damaged_logs(quorum):
-        yield _finding(quorum, log)
+    for log in facts.damaged_logs:
+        yield _finding(facts, log)
 
 
-def _finding(quorum: Quorum, log: DamagedLog) -> Finding:
+def _finding(facts: Facts, log: DamagedLog) -> Finding:
+    quorum = facts.quorum
     node = log.node
     return Finding(
         subject=Subject("log at", log.endpoint) if node is None else Subject("controller", node),
@@ -77,9 +80,9 @@ def _finding(quorum: Quorum, log: DamagedLog) -> Finding:
             "leader": quorum.leader_id,
             "leader_epoch": quorum.leader_epoch,
         },
-        remedy=tuple(_remedy(quorum, log)),
+        remedy=tuple(_remedy(facts, log)),
         starts=() if node is None or log.in_snapshots else (node,),
-        keep_running=frozenset() if node is None or _may_restart(quorum, log) else frozenset({node}),
+        keep_running=frozenset() if node is None or _may_restart(facts, log) else frozenset({node}),
     )
 
 
@@ -140,7 +143,7 @@ def _consequence(quorum: Quorum, log: DamagedLog) -> str:
     return f"A replica that must read it gets no further. {have}{unread}"
 
 
-def _remedy(quorum: Quorum, log: DamagedLog) -> Iterable[str]:
+def _remedy(facts: Facts, log: DamagedLog) -> Iterable[str]:
     name = log.name
     yield f"# Copy the __cluster_metadata-0 directory of {name} before its process ends: its start changes it"
     files = sorted({_file(snapshot) for snapshot in log.in_snapshots})
@@ -153,16 +156,16 @@ def _remedy(quorum: Quorum, log: DamagedLog) -> Iterable[str]:
             "metadata.log.max.snapshot.interval.ms): its start then uses the one before and the log"
         )
     if not files:
-        yield from _restart(quorum, log)
+        yield from _restart(facts, log)
     yield f"# Check the disk of {name}'s host (kernel log, SMART), and replace it if it shows errors"
-    yield describe_status(quorum)
+    yield describe_status(facts)
 
 
-def _restart(quorum: Quorum, log: DamagedLog) -> Iterable[str]:
-    sound = [row.key.id for row in sound_copies(quorum, log)]
+def _restart(facts: Facts, log: DamagedLog) -> Iterable[str]:
+    sound = [row.key.id for row in sound_copies(facts.quorum, log)]
     yield "# Check where the log of each voter ends, and that the followers still fetch"
-    yield describe_replication(quorum)
-    if _may_restart(quorum, log) and log.survives_start:
+    yield describe_replication(facts)
+    if _may_restart(facts, log) and log.survives_start:
         yield (
             f"# Do not only restart {log.name}: the checksum of the damaged batch matches, so Kafka's start does not "
             "find it, or ends with an exception"
@@ -171,15 +174,15 @@ def _restart(quorum: Quorum, log: DamagedLog) -> Iterable[str]:
             f"# Stop {log.name}: voters {and_join(sound)} have a sound copy and elect a leader; then move its "
             "__cluster_metadata-0 directory away, and start it: it fetches the log again"
         )
-    elif _may_restart(quorum, log):
+    elif _may_restart(facts, log):
         yield (
             f"# Restart {log.name}: voters {and_join(sound)} have a sound copy and elect a leader; at its start Kafka "
             'truncates its log at the damaged batch ("Corruption found in segment") and fetches the rest'
         )
     else:
         yield (
-            f"# Do not restart {log.name} until a majority of {_voters(quorum) or 'the'} voters has fetched beyond "
-            "this batch without it: its start truncates what may be the only copy of committed metadata"
+            f"# Do not restart {log.name} until a majority of {_voters(facts.quorum) or 'the'} voters has fetched "
+            "beyond this batch without it: its start truncates what may be the only copy of committed metadata"
         )
         yield (
             "# Compare the copies of all controllers and brokers: `kraftwatch rescue plan` prints where each log ends, "
@@ -191,14 +194,14 @@ def _voters(quorum: Quorum) -> int:
     return len(quorum.poll.voters) if quorum.poll else len(quorum.voters)
 
 
-def _may_restart(quorum: Quorum, log: DamagedLog) -> bool:
+def _may_restart(facts: Facts, log: DamagedLog) -> bool:
     """Returns whether a majority has a sound copy, so that nothing is lost at its start."""
-    voters = _voters(quorum)
-    sound = [row for row in sound_copies(quorum, log) if quorum.nodes[row.key.id].following.fetches]
+    voters = _voters(facts.quorum)
+    sound = [row for row in sound_copies(facts.quorum, log) if facts.nodes[row.key.id].following.fetches]
     return not log.in_snapshots and bool(voters) and len(sound) >= majority(voters)
 
 
-def _resolved(_quorum: Quorum, subject: Subject) -> str:
+def _resolved(facts: Facts, subject: Subject) -> str:
     name = f"the controller at {subject.name}" if subject.kind == "log at" else str(subject)
     return f"{name[0].upper()}{name[1:]} has started again since, or served no damaged batch for an hour."
 

@@ -34,19 +34,21 @@ What not to do
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from rules.analysis.damaged_log import unreadable_log
-from rules.analysis.freshness import last_answers, unanswered_sources
-from rules.analysis.leadership import UnreachableLeader, leaderless, rejecting_voters, unreachable_leader
-from rules.analysis.outdated_settings import OutdatedSettings, outdated_settings
-from rules.finding import Facts, Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
+from rules.facts.damaged_log import unreadable_log
+from rules.facts.endpoint import EndpointFault
+from rules.facts.freshness import last_answers, unanswered_sources
+from rules.facts.leadership import UnreachableLeader, rejecting_voters
+from rules.facts.outdated_settings import OutdatedSettings, outdated_settings
+from rules.facts.quorum import Facts
+from rules.finding import Finding, FindingFacts, Plain, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, utc_text
-from rules.model.endpoint_faults import EndpointFault
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import NO_LEADER_REASONS, FailedObservation, ObservationSource, Reason, Vantage
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.access_steps import access_steps, is_untrusted
 from rules.remedies.remedy_commands import SCRAM_NEEDS_A_LEADER, describe_status
+from rules.rule import Rule
 
 QUORUM_SUBJECT = Subject("quorum")
 _DETAIL = 200
@@ -75,8 +77,9 @@ _CONFIGURATION_ERRORS = {
 }
 
 
-def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, _thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns at most one result: about the quorum."""
+    quorum = facts.quorum
     answers, stale = last_answers(quorum), unanswered_sources(quorum)
     if not stale:
         return
@@ -84,7 +87,7 @@ def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
         why = f"nothing was observed until {utc_text(quorum.watched_since_ms)}, and no attempt has ended since"
         yield UnknownResult(why=why)
         return
-    unreachable = unreachable_leader(quorum)
+    unreachable = facts.unreachable_leader
     failures = [
         failure
         for failure in quorum.failures
@@ -97,14 +100,14 @@ def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
         why = f"metadata-log-damaged reports that the log of {damaged.name} cannot be read further"
         yield UnknownResult(subject=QUORUM_SUBJECT, why=why)
         return
-    if quorum.derived(leaderless) is not None:
+    if facts.leaderless is not None:
         # A configuration error remains when a leader is elected; the missing leader explains every other failure.
         if any(failure.reason in _CONFIGURATION_ERRORS for failure in failures):
             why = "no controller leads, and some requests are rejected or not supported"
             yield UnknownResult(subject=QUORUM_SUBJECT, why=why)
         return
     nothing = len(stale) == len(answers)
-    outdated, rejecting = outdated_settings(quorum), rejecting_voters(quorum) if nothing else ()
+    outdated, rejecting = outdated_settings(quorum), rejecting_voters(facts.nodes) if nothing else ()
     # A connection that is rejected shows that the path from outside works.
     critical = nothing and (quorum.vantage is Vantage.INSIDE or bool(rejecting))
     yield Finding(
@@ -122,17 +125,17 @@ def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
             **({"rejecting": [*rejecting]} if rejecting else {}),
             "failing": [_failure(failure) for failure in _oldest(failures)],
         },
-        facts=Facts(
-            failed_nodes=_replaced(quorum, failures),
+        facts=FindingFacts(
+            failed_nodes=_replaced(facts, failures),
             unobserved=tuple(sorted({failure.reason for failure in failures})) if nothing else None,
         ),
-        remedy=tuple(_remedy(quorum, failures, outdated, rejected=bool(rejecting))),
+        remedy=tuple(_remedy(facts, failures, outdated, rejected=bool(rejecting))),
     )
 
 
-def _replaced(quorum: Quorum, failures: Iterable[FailedObservation]) -> tuple[NodeId, ...]:
+def _replaced(facts: Facts, failures: Iterable[FailedObservation]) -> tuple[NodeId, ...]:
     """Returns the voters at whose endpoints something else answers, if that explains each failure."""
-    voters = [voter for voter in quorum.dialled_nodes if EndpointFault.OTHER_RESPONDER in voter.faults]
+    voters = [voter for voter in facts.nodes.voters if EndpointFault.OTHER_RESPONDER in voter.faults]
     failing = {failure.endpoint for failure in failures if failure.reason not in NO_LEADER_REASONS}
     explained = bool(failing) and failing <= {str(voter.endpoint) for voter in voters}
     return tuple(voter.id for voter in voters) if explained else ()
@@ -156,15 +159,15 @@ def _rejection(quorum: Quorum, failures: Sequence[FailedObservation]) -> str:
 
 
 def _remedy(
-    quorum: Quorum, failures: Sequence[FailedObservation], outdated: OutdatedSettings | None, *, rejected: bool
+    facts: Facts, failures: Sequence[FailedObservation], outdated: OutdatedSettings | None, *, rejected: bool
 ) -> Iterable[str]:
-    advice = tuple(access_steps(quorum, failures, outdated))
-    own_file = rejected and is_untrusted(quorum, [failure.endpoint for failure in failures])
+    advice = tuple(access_steps(facts, failures, outdated))
+    own_file = rejected and is_untrusted(facts.quorum, [failure.endpoint for failure in failures])
     if own_file:
         yield from advice
     if rejected:
         yield "# Check on a controller's host, with its own configuration file, whether there is a leader"
-        yield describe_status(quorum)
+        yield describe_status(facts)
         yield (
             "# If there is none, the controllers reject each other as well: give all of them, one after the other, "
             "credentials and certificates that the others accept"
@@ -175,7 +178,7 @@ def _remedy(
         yield from advice
     yield "# Query the quorum from another host as well"
     if not rejected:
-        yield describe_status(quorum)
+        yield describe_status(facts)
 
 
 def _summary(
@@ -232,7 +235,7 @@ def _failure(failure: FailedObservation) -> dict[str, Plain]:
     }
 
 
-def _resolved(_quorum: Quorum, subject: Subject) -> str:
+def _resolved(facts: Facts, subject: Subject) -> str:
     if subject.kind == "rule":
         return f"Rule {subject.name} is evaluated."
     return "kraftwatch observes the quorum: the controllers answer."

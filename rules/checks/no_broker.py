@@ -19,13 +19,15 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
+from rules.facts.quorum import Facts
+from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import ms_text, plural, utc_text
 from rules.model.history import NodeKind, Unregistration
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
+from rules.rule import Need, Rule
 
 NEW_FOR = Threshold(
     name="new_for",
@@ -35,8 +37,9 @@ NEW_FOR = Threshold(
 )
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the cluster while no broker is registered."""
+    quorum = facts.quorum
     if quorum.brokers:
         return
     left = next(
@@ -49,7 +52,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     )
     age_ms = _age_ms(quorum)
     if left is not None or age_ms >= thresholds.ms(NEW_FOR.name):
-        yield _finding(quorum, left, age_ms)
+        yield _finding(facts, left, age_ms)
 
 
 def _age_ms(quorum: Quorum) -> Millis:
@@ -61,7 +64,8 @@ def _age_ms(quorum: Quorum) -> Millis:
     return Millis(max(0, newest - min(since)) if since and newest is not None else 0)
 
 
-def _finding(quorum: Quorum, left: Unregistration | None, age_ms: Millis) -> Finding:
+def _finding(facts: Facts, left: Unregistration | None, age_ms: Millis) -> Finding:
+    quorum = facts.quorum
     gone = [
         unregistration.id for unregistration in quorum.history.unregistrations if unregistration.kind is NodeKind.BROKER
     ]
@@ -87,15 +91,15 @@ def _finding(quorum: Quorum, left: Unregistration | None, age_ms: Millis) -> Fin
             "# Start the brokers, or read in their logs which controllers they ask and why they do not register",
             "# Compare the cluster.id in the meta.properties of a broker and of a controller"
             + (f": it is {quorum.cluster_id} here" if quorum.cluster_id else ""),
-            describe_status(quorum),
+            describe_status(facts),
         ),
         starts=tuple(dict.fromkeys(gone)),
     )
 
 
-def _resolved(quorum: Quorum, _subject: Subject) -> str:
-    alive = sum(broker.alive for broker in quorum.brokers.values())
-    return f"Brokers alive: {alive} of {len(quorum.brokers)} registered."
+def _resolved(facts: Facts, _subject: Subject) -> str:
+    alive = sum(broker.alive for broker in facts.quorum.brokers.values())
+    return f"Brokers alive: {alive} of {len(facts.quorum.brokers)} registered."
 
 
 RULE = Rule(

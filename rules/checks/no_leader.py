@@ -70,28 +70,25 @@ What not to do
 
 from collections.abc import Iterable, Mapping
 
-from rules.analysis.electability import forecast_election, restarted_voters, without_refusing_voters
-from rules.analysis.endpoint_text import certificate_text, endpoint_kind, faults_text, probe_outcome
-from rules.analysis.leadership import (
+from rules.answers.electability import forecast_election, restarted_voters, without_refusing_voters
+from rules.answers.now import in_sync_text, leads
+from rules.facts.contact import recorded_endpoints
+from rules.facts.endpoint import EndpointFault
+from rules.facts.endpoint_text import certificate_text, endpoint_kind, faults_text, probe_outcome
+from rules.facts.leadership import (
     Leaderless,
-    controller_endpoints,
     last_leader,
     last_leader_answer_ms,
     leader_answered_within,
-    leaderless,
     number_of_voters,
-    unreachable_leader,
 )
-from rules.analysis.missing_voter import replaced_disks
-from rules.analysis.now import in_sync_text, leads
-from rules.analysis.votes import denied_before_outage
-from rules.finding import HOLD, Finding, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
+from rules.facts.node import NodeFacts, Process
+from rules.facts.quorum import Facts
+from rules.finding import HOLD, Finding, Plain, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, needed_text, numbered, plural, utc_text
-from rules.model.endpoint_faults import EndpointFault
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import majority
 from rules.model.monitoring import Connection, Resolution
-from rules.model.node_facts import NodeFacts, Process
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.endpoint_steps import certificate_steps
@@ -102,6 +99,7 @@ from rules.remedies.remedy_commands import (
     rescue_if_moved,
     restart_hung,
 )
+from rules.rule import Rule
 
 _START = Threshold(
     name="start_hold",
@@ -119,29 +117,30 @@ _NOT_COUNTED = frozenset({*EndpointFault} - {EndpointFault.REGISTRATION_DIFFERS}
 """The faults with which a voter is not reached: one that moved dials the others, and may win with their votes."""
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum while the newest observations report no leader."""
-    state = quorum.derived(leaderless)
+    state = facts.leaderless
     if state is None:
-        yield from _unknown_leader(quorum)
+        yield from _unknown_leader(facts)
         return
-    voters = tuple(quorum.nodes[node] for node in sorted(quorum.voter_ids))
+    voters = tuple(facts.nodes[node] for node in sorted(facts.quorum.voter_ids))
     yield Finding(
         subject=Subject("quorum"),
         severity=Severity.CRITICAL,
-        summary=_summary(quorum, state, voters),
-        evidence=_evidence(quorum, state, voters),
-        remedy=_remedy(quorum, state, voters),
+        summary=_summary(facts, state, voters),
+        evidence=_evidence(facts, state, voters),
+        remedy=_remedy(facts, state, voters),
         starts=tuple(voter.id for voter in voters if not voter.reachable or _does_not_answer(voter)),
         hold_ms=max(thresholds.ms(HOLD), thresholds.ms(_START.name)) if state.never_answered else None,
     )
 
 
-def _unknown_leader(quorum: Quorum) -> Iterable[UnknownResult]:
+def _unknown_leader(facts: Facts) -> Iterable[UnknownResult]:
     """Yields that it is unknown whether there is a leader, unless one has answered or a majority follows one."""
+    quorum = facts.quorum
     if leader_answered_within(quorum, quorum.ages.answer_ms):
         return
-    leader = unreachable_leader(quorum)
+    leader = facts.unreachable_leader
     if leader is not None and leader.followed_by_majority:
         return
     last = last_leader_answer_ms(quorum)
@@ -150,7 +149,8 @@ def _unknown_leader(quorum: Quorum) -> Iterable[UnknownResult]:
     yield UnknownResult(why=f"no leader has answered {since}, and {reports}")
 
 
-def _summary(quorum: Quorum, state: Leaderless, voters: tuple[NodeFacts, ...]) -> str:
+def _summary(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> str:
+    quorum = facts.quorum
     at = last_leader_answer_ms(quorum)
     since = "" if at is None else f" since {utc_text(at)}"
     first_ms = min((failure.first_at_ms for failure in state.failures), default=quorum.watched_since_ms)
@@ -170,13 +170,13 @@ def _summary(quorum: Quorum, state: Leaderless, voters: tuple[NodeFacts, ...]) -
             f"No leader is known: the configured controllers at {and_join(state.refused, 4)} refuse connections, and "
             "none has answered yet. If there are no others, no metadata change is possible."
         )
-    known = f"{_voters(quorum, state, voters)}{_uncommitted_voters(quorum)}"
-    return f"No leader{since}: no metadata change is possible. {known}{_denials(quorum)}{last}"
+    known = f"{_voters(facts, state, voters)}{_uncommitted_voters(quorum)}"
+    return f"No leader{since}: no metadata change is possible. {known}{_denials(facts)}{last}"
 
 
-def _denials(quorum: Quorum) -> str:
+def _denials(facts: Facts) -> str:
     """Returns which controllers deny what a candidate sends; it begins with a space, and is empty without any."""
-    found = quorum.derived(denied_before_outage)
+    found = facts.denied_before_outage
     if len(found) > 1:
         nodes = numbered("controller", sorted(found)).capitalize()
         return (
@@ -201,7 +201,7 @@ def _uncommitted_voters(quorum: Quorum) -> str:
     )
 
 
-def _voters(quorum: Quorum, state: Leaderless, voters: tuple[NodeFacts, ...]) -> str:
+def _voters(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> str:
     if not voters:
         if not state.answered:
             return "Every configured controller refuses connections."
@@ -210,9 +210,9 @@ def _voters(quorum: Quorum, state: Leaderless, voters: tuple[NodeFacts, ...]) ->
     missing = [node for node, process in processes.items() if process in _MISSING]
     lost = [voter.id for voter in voters if EndpointFault.NAME_NOT_FOUND in voter.faults]
     refused = [voter for voter in voters if not voter.can_lead]
-    replaced = replaced_disks(quorum)
+    replaced = facts.replaced_disks
     sentences = [
-        *_without_vote(quorum, len(voters)),
+        *_without_vote(facts, len(voters)),
         *(
             f"{_controllers(nodes)} {what}."
             for state, what in _MISSING.items()
@@ -226,12 +226,12 @@ def _voters(quorum: Quorum, state: Leaderless, voters: tuple[NodeFacts, ...]) ->
             if controller.probe
         ),
         *(
-            f"Voter {voter.id}'s {endpoint_kind(quorum)} endpoint {voter.endpoint} {faults_text(voter)}."
+            f"Voter {voter.id}'s {endpoint_kind(facts.quorum)} endpoint {voter.endpoint} {faults_text(voter)}."
             for voter in voters
             if EndpointFault.OTHER_RESPONDER in voter.faults and voter.id not in missing
         ),
     ]
-    running, needed = _reached(quorum, voters), majority(len(voters))
+    running, needed = _reached(facts, voters), majority(len(voters))
     if not sentences:
         if len(voters) == 1:
             return f"The only voter {'accepts connections and ' if _all_accept(voters) else ''}wins no election."
@@ -257,14 +257,14 @@ def _lost_names(nodes: list[NodeId]) -> str:
     return f"The recorded {names} of {numbered('controller', nodes)} {do} not resolve."
 
 
-def _reached(quorum: Quorum, voters: tuple[NodeFacts, ...]) -> int:
+def _reached(facts: Facts, voters: tuple[NodeFacts, ...]) -> int:
     """Returns how many voters run with their recorded disk, and can be reached where the others dial them."""
-    return _running(quorum, tuple(voter for voter in voters if EndpointFault.REGISTRATION_DIFFERS not in voter.faults))
+    return _running(facts, tuple(voter for voter in voters if EndpointFault.REGISTRATION_DIFFERS not in voter.faults))
 
 
-def _running(quorum: Quorum, voters: tuple[NodeFacts, ...]) -> int:
+def _running(facts: Facts, voters: tuple[NodeFacts, ...]) -> int:
     """Returns how many voters run with their recorded disk, as far as is known, and may win an election."""
-    replaced = replaced_disks(quorum)
+    replaced = facts.replaced_disks
     return sum(
         _NOT_COUNTED.isdisjoint(voter.faults)
         and voter.id not in replaced
@@ -274,8 +274,8 @@ def _running(quorum: Quorum, voters: tuple[NodeFacts, ...]) -> int:
     )
 
 
-def _without_vote(quorum: Quorum, voters: int) -> Iterable[str]:
-    replaced = replaced_disks(quorum)
+def _without_vote(facts: Facts, voters: int) -> Iterable[str]:
+    replaced = facts.replaced_disks
     if voters - len(replaced) < majority(voters):
         yield "The disks of a majority of the voters are lost."
     if replaced:
@@ -300,10 +300,11 @@ def _controllers(nodes: list[NodeId]) -> str:
     return f"Controller {nodes[0]} is" if len(nodes) == 1 else f"Controllers {and_join(nodes)} are"
 
 
-def _evidence(quorum: Quorum, state: Leaderless, voters: tuple[NodeFacts, ...]) -> dict[str, Plain]:
+def _evidence(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> dict[str, Plain]:
+    quorum = facts.quorum
     at = last_leader_answer_ms(quorum)
-    restarted = restarted_voters(quorum)
-    moved, down = forecast_election(restarted), forecast_election(without_refusing_voters(quorum, restarted))
+    restarted = restarted_voters(facts)
+    moved, down = forecast_election(restarted), forecast_election(without_refusing_voters(facts, restarted))
     return {
         "no_leader_reported_by": list(state.answered),
         "polls_refused_by": list(state.refused),
@@ -340,7 +341,8 @@ def _voter(quorum: Quorum, voter: NodeFacts) -> dict[str, Plain]:
     }
 
 
-def _remedy(quorum: Quorum, state: Leaderless, voters: tuple[NodeFacts, ...]) -> tuple[str, ...]:
+def _remedy(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> tuple[str, ...]:
+    quorum = facts.quorum
     steps = [step for voter in voters for step in _step(quorum, voter)]
     if state.rejecting:
         steps += [
@@ -350,23 +352,23 @@ def _remedy(quorum: Quorum, state: Leaderless, voters: tuple[NodeFacts, ...]) ->
             "and add their principals to super.users",
             SCRAM_NEEDS_A_LEADER,
         ]
-        return (*steps, "# Check which controller is the leader", describe_status(quorum))
+        return (*steps, "# Check which controller is the leader", describe_status(facts))
     if not voters and state.refused:
         # The voters' endpoints are not known: the quorum is static, or its log was never read.
         controllers = "controller" if len(state.refused) == 1 else "controllers"
         steps = [f"# Start the {controllers} at {and_join(state.refused)}: connections are refused there"]
         if state.never_answered:
             steps.append(f"# If they run elsewhere, correct bootstrap of cluster {quorum.cluster} in the configuration")
-    steps = [*_permission_steps(quorum), *steps]
-    where_to_look = tuple(_election_steps(quorum, state, voters, explained=bool(steps)))
-    majority_steps = tuple(_majority_steps(quorum, voters)) if voters else ()
+    steps = [*_permission_steps(facts), *steps]
+    where_to_look = tuple(_election_steps(facts, state, voters, explained=bool(steps)))
+    majority_steps = tuple(_majority_steps(facts, voters)) if voters else ()
     steps += [*majority_steps, *where_to_look] if steps else [*where_to_look, *majority_steps]
     refused = next((voter.id for voter in voters if not voter.can_lead), None)
-    return (*steps, "# Check which controller is the leader", describe_status(quorum, excluding=refused))
+    return (*steps, "# Check which controller is the leader", describe_status(facts, excluding=refused))
 
 
-def _permission_steps(quorum: Quorum) -> Iterable[str]:
-    if found := quorum.derived(denied_before_outage):
+def _permission_steps(facts: Facts) -> Iterable[str]:
+    if found := facts.denied_before_outage:
         yield (
             f"# Before you start a controller, add the principals of all controllers to super.users of "
             f"{numbered('controller', sorted(found))} (authorizer.class.name): controllers that are denied end with "
@@ -375,14 +377,14 @@ def _permission_steps(quorum: Quorum) -> Iterable[str]:
 
 
 def _election_steps(
-    quorum: Quorum, state: Leaderless, voters: tuple[NodeFacts, ...], *, explained: bool
+    facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...], *, explained: bool
 ) -> Iterable[str]:
     """Yields where to look while so many voters run that one of them should win an election.
 
     `explained`: a step before names the fault of a voter.
     """
-    number = len(voters) or number_of_voters(quorum)
-    running, needed = _running(quorum, voters) if voters else _answering(quorum, state), majority(number)
+    number = len(voters) or number_of_voters(facts.nodes)
+    running, needed = _running(facts, voters) if voters else _answering(facts.quorum, state), majority(number)
     if not explained:
         because = ": the voters' endpoints accept connections" if voters and _all_accept(voters) else ""
         yield f"# Check in the controllers' logs why no election is won{because}"
@@ -417,13 +419,13 @@ def _answering(quorum: Quorum, state: Leaderless) -> int:
     """Returns how many voters of a static quorum answer: an address that is asked may be that of another node."""
     if not state.refused:
         return len(state.answered)
-    recorded = controller_endpoints(quorum)
+    recorded = recorded_endpoints(quorum)
     return sum(any(str(endpoint) in state.answered for endpoint in endpoints) for endpoints in recorded.values())
 
 
-def _majority_steps(quorum: Quorum, voters: tuple[NodeFacts, ...]) -> Iterable[str]:
+def _majority_steps(facts: Facts, voters: tuple[NodeFacts, ...]) -> Iterable[str]:
     needed = majority(len(voters))
-    if replaced := replaced_disks(quorum):
+    if replaced := facts.replaced_disks:
         yield from _steps_without_disks(replaced, voters, needed)
         return
     if len(voters) == 1:
@@ -436,8 +438,8 @@ def _majority_steps(quorum: Quorum, voters: tuple[NodeFacts, ...]) -> Iterable[s
             "reach each other at their recorded endpoints"
         )
     if any(not voter.reachable and voter.faults != (EndpointFault.CERTIFICATE,) for voter in voters):
-        yield from rescue_if_moved(quorum)
-    if len(voters) - len(_down(quorum, voters)) < needed:
+        yield from rescue_if_moved(facts.quorum)
+    if len(voters) - len(_down(facts.quorum, voters)) < needed:
         yield (
             "# If a host is lost and its disk is not, start its controller from that disk at the same endpoint: no "
             "other copy of its log counts as its vote"
@@ -496,9 +498,9 @@ def _step(quorum: Quorum, voter: NodeFacts) -> Iterable[str]:
         yield from find_host(node, f" at {endpoint}")
 
 
-def _resolved(quorum: Quorum, _subject: Subject) -> str:
-    leader = "A controller leads the metadata quorum" if quorum.leader_id is None else leads(quorum)
-    return f"{leader}. {in_sync_text(quorum)}".rstrip()
+def _resolved(facts: Facts, _subject: Subject) -> str:
+    leader = "A controller leads the metadata quorum" if facts.quorum.leader_id is None else leads(facts.quorum)
+    return f"{leader}. {in_sync_text(facts)}".rstrip()
 
 
 RULE = Rule(

@@ -24,22 +24,25 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.damaged_log import HIDDEN, hides_records
-from rules.analysis.freshness import needed
-from rules.analysis.replica_lag import last_fetch_text
-from rules.finding import Facts, Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
+from rules.facts.damaged_log import HIDDEN
+from rules.facts.following import following
+from rules.facts.freshness import needed
+from rules.facts.quorum import Facts
+from rules.facts.replica_lag import last_fetch_text
+from rules.finding import Finding, FindingFacts, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join
-from rules.model.following import following
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_features, describe_status
+from rules.rule import Need, Rule
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each node that fetches and is neither a voter nor registered."""
-    poll, hidden = needed(quorum.poll), quorum.derived(hides_records)
+    quorum = facts.quorum
+    poll, hidden = needed(quorum.poll), facts.hides_records
     for node, rows in sorted(poll.rows_by_id.items()):
         if _is_registered(quorum, poll, node):
             continue
@@ -47,7 +50,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         if keys and hidden:
             yield UnknownResult(subject=Subject("node", node), why=f"node {node} {HIDDEN}")
         elif keys:
-            yield _finding(quorum, poll, node, keys)
+            yield _finding(facts, poll, node, keys)
 
 
 def _is_registered(quorum: Quorum, poll: Poll, node: NodeId) -> bool:
@@ -56,7 +59,8 @@ def _is_registered(quorum: Quorum, poll: Poll, node: NodeId) -> bool:
     return voter or node in quorum.controllers or node in quorum.brokers
 
 
-def _finding(quorum: Quorum, poll: Poll, node: NodeId, keys: list[ReplicaKey]) -> Finding:
+def _finding(facts: Facts, poll: Poll, node: NodeId, keys: list[ReplicaKey]) -> Finding:
+    quorum = facts.quorum
     left = next(
         (unregistration for unregistration in reversed(quorum.history.unregistrations) if unregistration.id == node),
         None,
@@ -88,15 +92,16 @@ def _finding(quorum: Quorum, poll: Poll, node: NodeId, keys: list[ReplicaKey]) -
             ),
             f"# If node {node} does not belong to this cluster, stop it",
             "# Compare the finalized levels with those that its version supports",
-            describe_features(quorum),
-            describe_status(quorum),
+            describe_features(facts),
+            describe_status(facts),
         ),
-        facts=Facts(failed_nodes=(node,)),
+        facts=FindingFacts(failed_nodes=(node,)),
         starts=(node,),
     )
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
+def _resolved(facts: Facts, subject: Subject) -> str:
+    quorum = facts.quorum
     node = subject.node
     roles = [
         role

@@ -25,27 +25,28 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import needed
-from rules.analysis.replica_lag import last_fetch_text
-from rules.analysis.unlike_listeners import UnlikeListener, unlike_listeners
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, hold
+from rules.facts.following import following
+from rules.facts.freshness import needed
+from rules.facts.quorum import Facts
+from rules.facts.replica_lag import last_fetch_text
+from rules.facts.unlike_listeners import UnlikeListener
+from rules.finding import Finding, RuleResult, Severity, Thresholds, hold
 from rules.formatting import and_join, numbered
-from rules.model.following import following
 from rules.model.identifiers import DirectoryId, ReplicaKey
-from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
+from rules.rule import Need, Rule
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each directory id under two node ids, and one for each voter with another listener."""
-    poll = needed(quorum.poll)
+    poll = needed(facts.quorum.poll)
     for directory, keys in _shared_directories(poll).items():
-        fetching = [key for key in keys if following(quorum, poll, key).fetches]
+        fetching = [key for key in keys if following(facts.quorum, poll, key).fetches]
         if len(fetching) > 1:
-            yield _cloned(quorum, poll, directory, fetching)
-    yield from (_unlike(quorum, found) for found in quorum.derived(unlike_listeners))
+            yield _cloned(facts, poll, directory, fetching)
+    yield from (_unlike(facts, found) for found in facts.unlike_listeners)
 
 
 def _shared_directories(poll: Poll) -> dict[DirectoryId, list[ReplicaKey]]:
@@ -56,7 +57,7 @@ def _shared_directories(poll: Poll) -> dict[DirectoryId, list[ReplicaKey]]:
     return {directory: sorted(keys) for directory, keys in sorted(found.items()) if len({key.id for key in keys}) > 1}
 
 
-def _cloned(quorum: Quorum, poll: Poll, directory: DirectoryId, keys: list[ReplicaKey]) -> Finding:
+def _cloned(facts: Facts, poll: Poll, directory: DirectoryId, keys: list[ReplicaKey]) -> Finding:
     nodes = and_join(key.id for key in keys)
     voters = [key.id for key in keys if key in poll.voter_keys]
     others = [key.id for key in keys if key not in poll.voter_keys] if voters else []
@@ -73,19 +74,19 @@ def _cloned(quorum: Quorum, poll: Poll, directory: DirectoryId, keys: list[Repli
             "directory_id": directory,
             "node_ids": [key.id for key in keys],
             "voter_ids": [*voters],
-            "last_fetched": {str(key): last_fetch_text(quorum, poll, key) for key in keys},
+            "last_fetched": {str(key): last_fetch_text(facts.quorum, poll, key) for key in keys},
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
         },
         remedy=(
             f"# {stop}, {format_it}",
             "# Do not make a controller on a cloned disk a voter",
-            describe_status(quorum),
+            describe_status(facts),
         ),
     )
 
 
-def _unlike(quorum: Quorum, found: UnlikeListener) -> Finding:
+def _unlike(facts: Facts, found: UnlikeListener) -> Finding:
     node, recorded = found.voter.key.id, found.voter.endpoints[0]
     return Finding(
         subject=Subject("voter", node),
@@ -96,25 +97,25 @@ def _unlike(quorum: Quorum, found: UnlikeListener) -> Finding:
             "recorded_listener": recorded.listener,
             "recorded_endpoint": str(recorded),
             **found.details,
-            "registered_at_offset": quorum.controllers[node].at.offset,
-            "leader": quorum.leader_id,
+            "registered_at_offset": facts.quorum.controllers[node].at.offset,
+            "leader": facts.quorum.leader_id,
         },
         remedy=(
             f"# Compare controller.listener.names and listener.security.protocol.map of controller {node} with those "
             "of the other controllers",
             "# If the listener is being replaced, give every controller both listeners first, the former one first",
             f"# Else give controller {node} the settings of the others and restart it alone",
-            describe_status(quorum, excluding=node),
+            describe_status(facts, excluding=node),
         ),
         starts=(node,),
         keep_running=found.keep_running,
     )
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
+def _resolved(facts: Facts, subject: Subject) -> str:
     if subject.kind == "directory":
         return f"At most one node has the directory id {subject.name}."
-    if quorum.committed and not quorum.voter(subject.node):
+    if facts.quorum.committed and not facts.quorum.voter(subject.node):
         return f"Controller {subject.node} is not a voter."
     return f"The recorded and the registered listener of {subject} agree."
 

@@ -57,16 +57,14 @@ from itertools import pairwise
 from math import inf
 from typing import TypeAlias
 
-from rules.analysis.freshness import log_age_problem, log_read_problem
-from rules.analysis.lost_lead import lost_lead_text
-from rules.analysis.restart_rounds import planned_starts
-from rules.analysis.roles import known_controllers, leftover_brokers
+from rules.facts.freshness import log_age_problem, log_read_problem
+from rules.facts.lost_lead import lost_lead_text
+from rules.facts.quorum import Facts
+from rules.facts.restart_rounds import planned_starts
 from rules.finding import (
-    Facts,
     Finding,
-    Need,
+    FindingFacts,
     Plain,
-    Rule,
     RuleResult,
     Severity,
     Threshold,
@@ -82,6 +80,7 @@ from rules.model.membership import majority
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
+from rules.rule import Need, Rule
 
 WINDOW = window_of("the starts of a node", "It must run as long for the alert to resolve")
 STARTS = Threshold(
@@ -138,8 +137,9 @@ class _Start:
     """Whether a broker had left by a controlled shutdown, and had run for a while before."""
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Yields one finding for each registered node that started too often."""
+    quorum = facts.quorum
     newest, window = quorum.newest_timestamp_ms, thresholds.ms(WINDOW.name)
     problem = log_read_problem(quorum) or log_age_problem(quorum)
     if problem is not None:
@@ -162,7 +162,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             loops[about] = loop
     looping = {node for kind, node in loops if kind is NodeKind.CONTROLLER and _votes(quorum, node)}
     for (kind, node), loop in sorted(loops.items()):
-        yield _finding(quorum, kind, node, loop, window, sorted(looping))
+        yield _finding(facts, kind, node, loop, window, sorted(looping))
 
 
 def _newest_loop(
@@ -312,9 +312,10 @@ def _alike(one: int, other: int, window: Millis) -> bool:
 
 
 def _finding(
-    quorum: Quorum, kind: NodeKind, node: NodeId, starts: Sequence[_Start], window: Millis, looping: list[NodeId]
+    facts: Facts, kind: NodeKind, node: NodeId, starts: Sequence[_Start], window: Millis, looping: list[NodeId]
 ) -> Finding:
     """`looping`: all voters that restart again and again."""
+    quorum = facts.quorum
     subject, broker = Subject(kind, node), quorum.brokers.get(node)
     is_voter = kind is NodeKind.CONTROLLER and _votes(quorum, node)
     name = str(subject)
@@ -329,7 +330,7 @@ def _finding(
         f"last at {utc_text(starts[-1].timestamp_ms)}."
         f"{'' if served else ' It was not unfenced in between: it ends at each start.'}"
         f"{_probed(quorum, node, starts[0]) if probed else _lost_lead(quorum, kind, node, starts)}"
-        f"{_consequence(quorum, node, looping)}",
+        f"{_consequence(facts, node, looping)}",
         evidence={
             "failed_nodes": [node],
             "node": name,
@@ -339,7 +340,7 @@ def _finding(
             **({} if broker is None else {"fenced_now": broker.fenced, "served_between_the_starts": served}),
             "leader": quorum.leader_id,
         },
-        facts=Facts(failed_nodes=(node,)),
+        facts=FindingFacts(failed_nodes=(node,)),
         starts=(node,),
         remedy=(
             f"# Read the end of each run in the log of {name}: why its process ended",
@@ -350,9 +351,9 @@ def _finding(
             f"# Undo the last change of the configuration or version of {name}, if the starts began with it",
             *_shutdown_steps(quorum, kind, node),
             "# Check which controller is the leader now and which voters follow it",
-            describe_status(quorum, excluding=node if kind is NodeKind.CONTROLLER else None),
+            describe_status(facts, excluding=node if kind is NodeKind.CONTROLLER else None),
         ),
-        keep_running=known_controllers(quorum) - {node} if is_voter else frozenset(),
+        keep_running=facts.known_controllers - {node} if is_voter else frozenset(),
     )
 
 
@@ -378,17 +379,17 @@ def _votes(quorum: Quorum, node: NodeId) -> bool:
     return any(key.id == node for key in voters)
 
 
-def _consequence(quorum: Quorum, node: NodeId, looping: list[NodeId]) -> str:
+def _consequence(facts: Facts, node: NodeId, looping: list[NodeId]) -> str:
     quorum_loses = " Each time the quorum has one voter less." if node in looping else ""
-    voters = len(quorum.voting_ids)
+    voters = len(facts.quorum.voting_ids)
     if quorum_loses and voters - len(looping) < majority(voters) < voters:
         quorum_loses = f" Without {numbered('controller', looping)} too few voters stay for a majority."
-    moves = " Each time its partitions move to other brokers and clients reconnect." if _is_broker(quorum, node) else ""
+    moves = " Each time its partitions move to other brokers and clients reconnect." if _is_broker(facts, node) else ""
     return quorum_loses + moves
 
 
-def _is_broker(quorum: Quorum, node: NodeId) -> bool:
-    return node in quorum.brokers and node not in quorum.derived(leftover_brokers)
+def _is_broker(facts: Facts, node: NodeId) -> bool:
+    return node in facts.quorum.brokers and node not in facts.leftover_brokers
 
 
 def _shutdown_steps(quorum: Quorum, kind: NodeKind, node: NodeId) -> Iterable[str]:
@@ -403,8 +404,8 @@ def _evidence(one: _Start) -> dict[str, Plain]:
     return {"at": utc_text(one.timestamp_ms), "offset": one.offset, **fenced}
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
-    known = quorum.controllers if subject.kind == "controller" else quorum.brokers
+def _resolved(facts: Facts, subject: Subject) -> str:
+    known = facts.quorum.controllers if subject.kind == "controller" else facts.quorum.brokers
     if subject.node not in known:
         return f"{str(subject).capitalize()} is no longer registered."
     return f"{str(subject).capitalize()} has not started again within the window."

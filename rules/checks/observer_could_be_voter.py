@@ -28,20 +28,22 @@ What not to do
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from rules.analysis.freshness import fresh_poll, needed
-from rules.analysis.now import committed_voters
-from rules.analysis.replica_lag import WINDOW, Readiness, readiness
-from rules.analysis.voter_status import HALF_DONE, half_done
-from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
+from rules.answers.now import committed_voters
+from rules.facts.following import Following, following, lag_samples
+from rules.facts.freshness import fresh_poll, needed
+from rules.facts.quorum import Facts
+from rules.facts.replica_lag import WINDOW, Readiness, readiness
+from rules.facts.voter_status import HALF_DONE, half_done
+from rules.finding import Finding, Plain, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, first_values, ms_text, plural
 from rules.model.ages import OBSERVER_SESSION_MS
-from rules.model.following import Following, following, lag_samples
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import VoterSet, tolerated_failures
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll, Replica
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import add_controller, unless_it_joins, wait_for_pending_change
+from rules.rule import Need, Rule
 
 READY_LAG = Threshold(
     name="ready_lag",
@@ -61,8 +63,9 @@ REMOVED_FOR = Threshold(
 )
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each observer that could be a voter."""
+    quorum = facts.quorum
     poll, committed = needed(quorum.poll), needed(quorum.committed)
     eligible = _eligible(quorum, committed, poll, thresholds)
     fetching = {row.key: row for row in eligible if following(quorum, poll, row.key).fetches}
@@ -78,7 +81,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     )
     for row in eligible:
         if row.key in fetching:
-            yield _finding(quorum, committed, poll, row, shared, thresholds)
+            yield _finding(facts, committed, poll, row, shared, thresholds)
         else:
             yield UnknownResult(subject=_subject(row.key), why=f"observer {row.key} is not fetching")
     for key in _not_listed_yet(quorum, committed, poll):
@@ -135,8 +138,9 @@ class _Shared:
 
 
 def _finding(
-    quorum: Quorum, committed: VoterSet, poll: Poll, row: Replica, shared: _Shared, thresholds: Thresholds
+    facts: Facts, committed: VoterSet, poll: Poll, row: Replica, shared: _Shared, thresholds: Thresholds
 ) -> Finding:
+    quorum = facts.quorum
     samples, window = lag_samples(quorum, row.key), int(thresholds[WINDOW.name])
     state = readiness(samples, limit_ms=thresholds.ms(READY_LAG.name), window=window)
     n, with_all = len(committed.voters), len(committed.voters) + len(shared.ids)
@@ -170,10 +174,10 @@ def _finding(
         },
         starts=tuple(shared.not_fetching),
         remedy=(
-            *wait_for_pending_change(quorum),
+            *wait_for_pending_change(facts),
             *_before_adding(row, state, len(committed.voters), shared),
             *unless_it_joins(quorum, row.key.id),
-            *add_controller(quorum, row.key.id),
+            *add_controller(facts, row.key.id),
         ),
     )
 
@@ -200,7 +204,8 @@ def _others(ids: Sequence[NodeId], node: NodeId) -> str:
     return and_join([*shown, f"{more} more"] if more else shown, most + 1)
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
+def _resolved(facts: Facts, subject: Subject) -> str:
+    quorum = facts.quorum
     node = subject.node
     if quorum.voter(node):
         return f"Controller {node} is a voter. The voters are {committed_voters(quorum)}."

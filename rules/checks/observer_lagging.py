@@ -19,19 +19,20 @@ What not to do
     Do not restart the leader because of one broker.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from rules.analysis.freshness import needed
-from rules.analysis.replica_lag import CATCHING_UP_FOR, WINDOW, Readiness, last_fetch_text, readiness
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
+from rules.facts.following import NEAR_RECORDS, following, lag_ms, lag_samples, records_behind
+from rules.facts.freshness import needed
+from rules.facts.quorum import Facts
+from rules.facts.replica_lag import CATCHING_UP_FOR, WINDOW, Readiness, last_fetch_text, readiness
+from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import ms_text, utc_text
-from rules.model.following import NEAR_RECORDS, following, lag_ms, lag_samples, records_behind
-from rules.model.identifiers import START, Millis, NodeId, ReplicaKey
+from rules.model.identifiers import START, Millis, ReplicaKey
 from rules.model.membership import BrokerRegistration
-from rules.model.quorum import Quorum
 from rules.model.replica import Poll, Replica, ReplicaHistory
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
+from rules.rule import Need, Rule
 
 LAG = Threshold(
     name="lag",
@@ -41,28 +42,28 @@ LAG = Threshold(
 )
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each broker that is alive and lags or does not fetch."""
-    poll = needed(quorum.poll)
+    poll = needed(facts.quorum.poll)
     voter_ids = {row.key.id for row in poll.voters}
-    for node, broker in sorted(quorum.brokers.items()):
+    for node, broker in sorted(facts.quorum.brokers.items()):
         if not broker.alive or node in voter_ids:
             continue
         rows = poll.observers_by_id.get(node)
         if rows is None:
-            yield _not_listed(quorum, poll, broker, thresholds)
+            yield _not_listed(facts, poll, broker, thresholds)
         else:
             # A broker with a new disk is listed with both directories for 300 s: the one that fetched last is current.
             row = sorted(rows, key=lambda row: row.last_fetch_ms or 0)[-1]
-            yield from _evaluate_broker(quorum, poll, row, thresholds)
+            yield from _evaluate_broker(facts, poll, row, thresholds)
 
 
-def _not_listed(quorum: Quorum, poll: Poll, broker: BrokerRegistration, thresholds: Thresholds) -> RuleResult:
+def _not_listed(facts: Facts, poll: Poll, broker: BrokerRegistration, thresholds: Thresholds) -> RuleResult:
     """Returns the result for a broker without a row: a leader lists an observer from its first fetch on, for 300 s."""
-    newest, limit = quorum.newest_timestamp_ms, thresholds.ms(LAG.name)
-    last = quorum.derived(_newest_histories).get(broker.id)
+    newest, limit = facts.quorum.newest_timestamp_ms, thresholds.ms(LAG.name)
+    last = facts.newest_histories.get(broker.id)
     served = newest is not None and newest - (broker.alive_since_timestamp_ms or START) > limit
-    if not served or not _fetches_no_more(quorum, poll, last, limit):
+    if not served or not _fetches_no_more(facts, poll, last, limit):
         why = "the leader does not list it as an observer yet"
         return UnknownResult(subject=Subject("broker", broker.id), why=why)
     row = Replica(
@@ -71,24 +72,15 @@ def _not_listed(quorum: Quorum, poll: Poll, broker: BrokerRegistration, threshol
         last_fetch_ms=None,
         last_caught_up_ms=None,
     )
-    return _finding(quorum, poll, row, None, Readiness.UNKNOWN, fetching=False)
+    return _finding(facts, poll, row, None, Readiness.UNKNOWN, fetching=False)
 
 
-def _newest_histories(quorum: Quorum) -> Mapping[NodeId, ReplicaHistory]:
-    """Returns the history of each node's directory that was listed last."""
-    in_order = sorted(quorum.histories.values(), key=lambda history: history.last_seen_at_ms)
-    return {history.key.id: history for history in in_order}
-
-
-def _first_polled_ms(quorum: Quorum) -> Millis | None:
-    return min((history.first_seen_at_ms for history in quorum.histories.values()), default=None)
-
-
-def _fetches_no_more(quorum: Quorum, poll: Poll, last: ReplicaHistory | None, limit: Millis) -> bool:
+def _fetches_no_more(facts: Facts, poll: Poll, last: ReplicaHistory | None, limit: Millis) -> bool:
     """Returns whether the leader does not list a broker although it has led long enough, or the leaders before did not.
 
     An election does not begin the time again: otherwise a quorum with many elections would never show it.
     """
+    quorum = facts.quorum
     newest = quorum.newest_timestamp_ms or START
     elected = (
         election.timestamp_ms for election in quorum.history.elections if election.leader_epoch == poll.leader_epoch
@@ -96,7 +88,7 @@ def _fetches_no_more(quorum: Quorum, poll: Poll, last: ReplicaHistory | None, li
     if newest - max(elected, default=START) > limit:
         return True
     if last is None:
-        polled = quorum.derived(_first_polled_ms)
+        polled = facts.first_polled_ms
         return polled is not None and poll.observed_at_ms - max(polled, quorum.watched_since_ms) > limit
     if poll.observed_at_ms - max(last.last_seen_at_ms, quorum.watched_since_ms) > limit:
         return True
@@ -104,14 +96,14 @@ def _fetches_no_more(quorum: Quorum, poll: Poll, last: ReplicaHistory | None, li
     return fetch_age_ms is not None and fetch_age_ms > quorum.ages.fetch_ms
 
 
-def _evaluate_broker(quorum: Quorum, poll: Poll, row: Replica, thresholds: Thresholds) -> Iterable[RuleResult]:
+def _evaluate_broker(facts: Facts, poll: Poll, row: Replica, thresholds: Thresholds) -> Iterable[RuleResult]:
     limit = thresholds.ms(LAG.name)
-    fetching = following(quorum, poll, row.key).fetches
+    fetching = following(facts.quorum, poll, row.key).fetches
     lag = lag_ms(poll, row)
     if fetching and lag is not None and lag <= limit:
         return
     window = int(thresholds[WINDOW.name])
-    state = readiness(lag_samples(quorum, row.key), limit_ms=limit, window=window)
+    state = readiness(lag_samples(facts.quorum, row.key), limit_ms=limit, window=window)
     catches_up = state is Readiness.CATCHING_UP and (lag is None or lag < thresholds.ms(CATCHING_UP_FOR.name))
     # A leader does not know the lag of an observer that has not caught up since the election.
     unknown = lag is None and not (state is Readiness.LAGGING and (records_behind(poll, row) or 0) > NEAR_RECORDS)
@@ -119,11 +111,11 @@ def _evaluate_broker(quorum: Quorum, poll: Poll, row: Replica, thresholds: Thres
         why = "its lag is not known yet" if unknown else "it is catching up"
         yield UnknownResult(subject=Subject("broker", row.key.id), why=why)
     else:
-        yield _finding(quorum, poll, row, lag, state, fetching=fetching)
+        yield _finding(facts, poll, row, lag, state, fetching=fetching)
 
 
 def _finding(
-    quorum: Quorum, poll: Poll, row: Replica, lag: Millis | None, state: Readiness, *, fetching: bool
+    facts: Facts, poll: Poll, row: Replica, lag: Millis | None, state: Readiness, *, fetching: bool
 ) -> Finding:
     node = row.key.id
     lags = "lags" if lag is None else "has lagged"
@@ -138,7 +130,7 @@ def _finding(
             "broker": str(row.key),
             "lag": None if lag is None else ms_text(lag),
             "records_behind": records_behind(poll, row),
-            "last_fetch": last_fetch_text(quorum, poll, row.key, "never observed"),
+            "last_fetch": last_fetch_text(facts.quorum, poll, row.key, "never observed"),
             "lag_trend": state.value if fetching else "does not fetch",
             "log_end_offset": row.log_end_offset,
             "leader_log_end_offset": poll.leader.log_end_offset if poll.leader else None,
@@ -150,14 +142,14 @@ def _finding(
             f"{poll.leader_id}, its metadata disk, long pauses",
             f"# If it does not recover, restart broker {node} by a controlled shutdown",
             "# Check whether other brokers lag too",
-            describe_status(quorum),
+            describe_status(facts),
         ),
         starts=(node,),
     )
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
-    broker = quorum.brokers.get(subject.node)
+def _resolved(facts: Facts, subject: Subject) -> str:
+    broker = facts.quorum.brokers.get(subject.node)
     if broker is None:
         return f"Broker {subject.node} is no longer registered."
     now = "follows the metadata log" if broker.alive else "is fenced: it leads no partition"

@@ -20,22 +20,24 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, hold
+from rules.facts.quorum import Facts
+from rules.finding import Finding, RuleResult, Severity, Thresholds, hold
 from rules.formatting import plural, utc_text
 from rules.model.history import OpenTransaction
 from rules.model.identifiers import Millis
-from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
+from rules.rule import Need, Rule
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the metadata log while a transaction is open."""
-    if quorum.open_transaction is not None:
-        yield _finding(quorum, quorum.open_transaction)
+    if facts.quorum.open_transaction is not None:
+        yield _finding(facts, facts.quorum.open_transaction)
 
 
-def _finding(quorum: Quorum, opened: OpenTransaction) -> Finding:
+def _finding(facts: Facts, opened: OpenTransaction) -> Finding:
+    quorum = facts.quorum
     newest = quorum.newest_timestamp_ms
     age = Millis(max(0, newest - opened.since_timestamp_ms)) if newest is not None else Millis(0)
     name = f"Metadata transaction '{opened.name}'" if opened.name else "A metadata transaction"
@@ -61,7 +63,7 @@ def _finding(quorum: Quorum, opened: OpenTransaction) -> Finding:
             "# If a migration from ZooKeeper is running and makes progress, wait until it ends",
             f"# Otherwise restart {leader}: the next active controller aborts the transaction",
             "# Check which controller is the leader",
-            describe_status(quorum),
+            describe_status(facts),
         ),
         starts=() if quorum.leader_id is None else (quorum.leader_id,),
         condition_age_ms=age,

@@ -34,12 +34,11 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import needed
-from rules.analysis.now import over
-from rules.analysis.roles import controllers_only
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
+from rules.answers.now import over
+from rules.facts.freshness import fresh_poll
+from rules.facts.quorum import Facts
+from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join, first_values, ms_text, numbered, plural, utc_text
-from rules.model.following import Following, following
 from rules.model.history import Reassignment, ZkMigration, ZkMigrationState
 from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import BrokerRegistration
@@ -47,6 +46,7 @@ from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_features, list_reassignments
 from rules.remedies.start_conditions import start_as_broker
+from rules.rule import Need, Rule
 
 REASSIGNMENT = Subject("partition reassignment")
 MIGRATION = Subject("migration from ZooKeeper")
@@ -80,35 +80,36 @@ _STATE_LIMITS = {ZkMigrationState.PRE_MIGRATION: PREPARED_FOR, ZkMigrationState.
 _MOST_NAMED = 8
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for the reassignments, one for each controlled shutdown, and one for a migration."""
+    quorum = facts.quorum
     newest = quorum.newest_timestamp_ms
     if newest is None:
         return
     if quorum.reassignments:
-        yield from _reassignments(quorum, newest, thresholds)
+        yield from _reassignments(facts, newest, thresholds)
     for _, broker in sorted(quorum.brokers.items()):
         since = broker.leaving_since_timestamp_ms if broker.alive else None
         if since is not None and newest - since >= thresholds.ms(SHUTTING_DOWN_FOR.name):
-            yield _shutdown(quorum, broker, since, newest)
+            yield _shutdown(facts, broker, since, newest)
     migration = quorum.zk_migration
     if migration:
         limit = _STATE_LIMITS.get(migration.state)
         in_zookeeper_mode = [broker for _, broker in sorted(quorum.brokers.items()) if broker.zookeeper_mode]
         if limit and newest - migration.since_timestamp_ms >= thresholds.ms(limit.name):
-            yield _migration(quorum, migration, in_zookeeper_mode, newest)
+            yield _migration(facts, migration, in_zookeeper_mode, newest)
         elif in_zookeeper_mode and migration.state in (ZkMigrationState.MIGRATION, ZkMigrationState.POST_MIGRATION):
-            yield _in_zookeeper_mode(quorum, migration, in_zookeeper_mode)
+            yield _in_zookeeper_mode(facts, migration, in_zookeeper_mode)
 
 
-def _reassignments(quorum: Quorum, newest: Millis, thresholds: Thresholds) -> Iterable[Finding]:
+def _reassignments(facts: Facts, newest: Millis, thresholds: Thresholds) -> Iterable[Finding]:
     late: list[Reassignment] = []
-    for reassignment in quorum.reassignments:
-        limit = BLOCKED_FOR if _down(quorum, reassignment) else REASSIGNED_FOR
+    for reassignment in facts.quorum.reassignments:
+        limit = BLOCKED_FOR if _down(facts.quorum, reassignment) else REASSIGNED_FOR
         if newest - reassignment.since_timestamp_ms >= thresholds.ms(limit.name):
             late.append(reassignment)
     if late:
-        yield _reassignment(quorum, late, newest)
+        yield _reassignment(facts, late, newest)
 
 
 def _down(quorum: Quorum, one: Reassignment) -> list[NodeId]:
@@ -116,9 +117,9 @@ def _down(quorum: Quorum, one: Reassignment) -> list[NodeId]:
     return [node for node in one.adding if node not in quorum.brokers or quorum.brokers[node].fenced]
 
 
-def _reassignment(quorum: Quorum, late: list[Reassignment], newest: Millis) -> Finding:
-    down = sorted({node for reassignment in late for node in _down(quorum, reassignment)})
-    controllers = [node for node in down if node in quorum.derived(controllers_only)]
+def _reassignment(facts: Facts, late: list[Reassignment], newest: Millis) -> Finding:
+    down = sorted({node for reassignment in late for node in _down(facts.quorum, reassignment)})
+    controllers = [node for node in down if node in facts.controllers_only]
     stopped = [node for node in down if node not in controllers]
     oldest, adding = late[0], sorted({node for reassignment in late for node in reassignment.adding})
     waits = (
@@ -137,7 +138,7 @@ def _reassignment(quorum: Quorum, late: list[Reassignment], newest: Millis) -> F
         f"{utc_text(oldest.since_timestamp_ms)}{least}, and it does not end.{waits}",
         evidence={
             "partitions_too_late": len(late),
-            "partitions_reassigned": len(quorum.reassignments),
+            "partitions_reassigned": len(facts.quorum.reassignments),
             "oldest_since": utc_text(oldest.since_timestamp_ms),
             "brokers_with_new_replicas": [*adding],
             "brokers_down": [*down],
@@ -148,7 +149,7 @@ def _reassignment(quorum: Quorum, late: list[Reassignment], newest: Millis) -> F
         remedy=(
             *((f"# Start {numbered('broker', stopped, _MOST_NAMED)}, or cancel the reassignment",) if stopped else ()),
             *(f"# Cancel the reassignment, or {start_as_broker(node)}" for node in controllers[:_MOST_NAMED]),
-            list_reassignments(quorum),
+            list_reassignments(facts),
             "# If every broker runs, remove a replication throttle that is left: "
             "leader.replication.throttled.rate and follower.replication.throttled.rate",
             "# To go back, run kafka-reassign-partitions.sh --cancel with the JSON file that began it",
@@ -163,10 +164,11 @@ def _why_not(stopped: list[NodeId], controllers: list[NodeId]) -> str:
     return " or ".join([*causes, "running as a controller only"] if controllers else causes)
 
 
-def _shutdown(quorum: Quorum, broker: BrokerRegistration, since: Millis, newest: Millis) -> Finding:
-    of_broker, known = quorum.brokers_down.get(broker.id), quorum.has_current_poll
+def _shutdown(facts: Facts, broker: BrokerRegistration, since: Millis, newest: Millis) -> Finding:
+    quorum = facts.quorum
+    of_broker, known = quorum.brokers_down.get(broker.id), fresh_poll(quorum) is not None
     leads = 0 if of_broker is None else of_broker.leads
-    behind = quorum.derived(_behind) if known else []
+    behind = facts.brokers_behind
     waits = (
         "it leads no partition and still counts as alive"
         if not leads
@@ -207,21 +209,7 @@ def _shutdown(quorum: Quorum, broker: BrokerRegistration, since: Millis, newest:
     )
 
 
-def _behind(quorum: Quorum) -> list[NodeId]:
-    """Returns the brokers that are alive, stay, and do not keep up with the metadata log by the newest poll."""
-    poll = needed(quorum.poll)
-    stay = [
-        broker.id for _, broker in sorted(quorum.brokers.items()) if broker.alive and not broker.in_controlled_shutdown
-    ]
-    return [
-        node
-        for node in stay
-        if node != poll.leader_id
-        and not any(following(quorum, poll, row.key) is Following.IN_SYNC for row in poll.rows_by_id.get(node, ()))
-    ]
-
-
-def _in_zookeeper_mode(quorum: Quorum, migration: ZkMigration, brokers: list[BrokerRegistration]) -> Finding:
+def _in_zookeeper_mode(facts: Facts, migration: ZkMigration, brokers: list[BrokerRegistration]) -> Finding:
     """Returns the finding for brokers in ZooKeeper mode while, or after, the metadata is written to both."""
     over, alive = migration.state is ZkMigrationState.POST_MIGRATION, [broker.id for broker in brokers if broker.alive]
     names, are = (
@@ -249,12 +237,12 @@ def _in_zookeeper_mode(quorum: Quorum, migration: ZkMigration, brokers: list[Bro
             "state": migration.state.value,
             "since": f"{'before ' if migration.at_least else ''}{utc_text(migration.since_timestamp_ms)}",
             "brokers_in_zookeeper_mode": [broker.id for broker in brokers],
-            "brokers_registered": len(quorum.brokers),
+            "brokers_registered": len(facts.quorum.brokers),
         },
         remedy=(
             _restart_in_kraft_mode(brokers),
             *(() if over else (_FINALIZE,)),
-            describe_features(quorum),
+            describe_features(facts),
         ),
         starts=tuple(broker.id for broker in brokers),
     )
@@ -275,7 +263,7 @@ def _restart_in_kraft_mode(brokers: list[BrokerRegistration]) -> str:
 
 
 def _migration(
-    quorum: Quorum, migration: ZkMigration, in_zookeeper_mode: list[BrokerRegistration], newest: Millis
+    facts: Facts, migration: ZkMigration, in_zookeeper_mode: list[BrokerRegistration], newest: Millis
 ) -> Finding:
     names = numbered("broker", [broker.id for broker in in_zookeeper_mode], _MOST_NAMED)
     are = "is" if len(in_zookeeper_mode) == 1 else "are"
@@ -302,9 +290,9 @@ def _migration(
         evidence={
             "state": migration.state.value,
             "lasts": ms_text(age_ms),
-            "brokers_registered": len(quorum.brokers),
+            "brokers_registered": len(facts.quorum.brokers),
             "brokers_in_zookeeper_mode": [broker.id for broker in in_zookeeper_mode],
-            "metadata_version": quorum.metadata_version,
+            "metadata_version": facts.quorum.metadata_version,
         },
         remedy=(
             "# Restart each ZooKeeper-mode broker with zookeeper.metadata.migration.enable=true: the log of the active "
@@ -314,13 +302,14 @@ def _migration(
             if in_zookeeper_mode
             else "# Restart each broker that still runs in ZooKeeper mode in KRaft mode (process.roles=broker)",
             _FINALIZE,
-            describe_features(quorum),
+            describe_features(facts),
         ),
         condition_age_ms=age_ms,
     )
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
+def _resolved(facts: Facts, subject: Subject) -> str:
+    quorum = facts.quorum
     if subject == REASSIGNMENT:
         left = len(quorum.reassignments)
         return f"Partitions that are being reassigned: {left}." if left else "No partition is being reassigned."

@@ -32,8 +32,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
 
-from rules.analysis.roles import controllers_only
-from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
+from rules.facts.quorum import Facts
+from rules.finding import Finding, Plain, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, numbered, plural, topic_text, utc_text
 from rules.model.history import Recovery
 from rules.model.identifiers import Millis, NodeId
@@ -41,6 +41,7 @@ from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_topic
 from rules.remedies.start_conditions import copy_sentence, start_as_broker, unflushed_sentence
+from rules.rule import Need, Rule
 
 JOIN = Threshold(
     name="join",
@@ -92,8 +93,9 @@ class _Case:
     severity: Severity
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each topic that has RECOVERING partitions."""
+    quorum = facts.quorum
     newest = quorum.newest_timestamp_ms
     if newest is None:
         yield UnknownResult(why="no timestamp of the metadata log has been read")
@@ -102,7 +104,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         quorum.recovering, key=lambda each: (topic_text(each.topic, each.topic_id), each.topic_id, each.partition)
     )
     for _, of_topic in groupby(ordered, key=lambda each: each.topic_id):
-        yield _finding(quorum, [_case(quorum, newest, recovery, thresholds) for recovery in of_topic])
+        yield _finding(facts, [_case(quorum, newest, recovery, thresholds) for recovery in of_topic])
 
 
 def _case(quorum: Quorum, newest: Millis, recovery: Recovery, thresholds: Thresholds) -> _Case:
@@ -156,7 +158,7 @@ def _only_unflushed(recovery: Recovery) -> bool:
     return recovery.last_leader or len({*recovery.replicas} - {*recovery.added}) <= 1
 
 
-def _finding(quorum: Quorum, cases: list[_Case]) -> Finding:
+def _finding(facts: Facts, cases: list[_Case]) -> Finding:
     severity = max((case.severity for case in cases), key=lambda severity: severity.rank)
     oldest = max(cases, key=lambda case: case.condition_age_ms)
     topic = cases[0].recovery.topic
@@ -165,7 +167,7 @@ def _finding(quorum: Quorum, cases: list[_Case]) -> Finding:
     return Finding(
         subject=Subject("topic", name),
         severity=severity,
-        summary=_summary(quorum, name, cases, oldest, others),
+        summary=_summary(facts, name, cases, oldest, others),
         evidence={
             "topic": topic,
             "topic_id": cases[0].recovery.topic_id,
@@ -176,7 +178,7 @@ def _finding(quorum: Quorum, cases: list[_Case]) -> Finding:
             "may_be_lost": _may_be_lost(cases),
             "clients_refused": any(case.recovery.leader is None for case in cases),
         },
-        remedy=_remedy(quorum, name, cases),
+        remedy=_remedy(facts, name, cases),
         starts=_started(cases),
         condition_age_ms=oldest.condition_age_ms,
     )
@@ -195,7 +197,7 @@ def _by_state(cases: list[_Case]) -> dict[_ReplicaState, list[NodeId]]:
 
 
 def _summary(
-    quorum: Quorum, name: str, cases: list[_Case], oldest: _Case, others: dict[_ReplicaState, list[NodeId]]
+    facts: Facts, name: str, cases: list[_Case], oldest: _Case, others: dict[_ReplicaState, list[NodeId]]
 ) -> str:
     which = f"{plural(len(cases), 'partition')} of topic {name} {'has' if len(cases) == 1 else 'have'}"
     what = f"{which} been RECOVERING {_since(oldest)}."
@@ -219,7 +221,7 @@ def _summary(
     refused = f", except on {plural(leaderless, 'partition')} without a leader" if leaderless else ""
     changes = sum(case.recovery.leader_changes for case in cases)
     elected = f" {plural(changes, 'more leader')} elected since." if changes else ""
-    copies = copy_sentence(quorum, _started(cases))
+    copies = copy_sentence(facts, _started(cases))
     return f"{what} {why}{elected} {_lost(name, cases)}{copies} Clients are not refused{refused}."
 
 
@@ -262,7 +264,7 @@ def _may_be_lost(cases: list[_Case]) -> str:
     return f"records that only {numbered('broker', sorted(holders), 6)} acknowledged (ISR or ELR before the election)"
 
 
-def _remedy(quorum: Quorum, name: str, cases: list[_Case]) -> tuple[str, ...]:
+def _remedy(facts: Facts, name: str, cases: list[_Case]) -> tuple[str, ...]:
     led = [case for case in cases if case.recovery.leader is not None and not case.recovery.emptied]
     emptied = [
         recovery for recovery in (case.recovery for case in cases) if recovery.leader is not None and recovery.emptied
@@ -270,7 +272,7 @@ def _remedy(quorum: Quorum, name: str, cases: list[_Case]) -> tuple[str, ...]:
     leaders = sorted({case.recovery.leader for case in led if case.recovery.leader is not None})
     steps = []
     if cases[0].recovery.topic is not None:
-        steps.append(describe_topic(quorum, name, leaders))
+        steps.append(describe_topic(facts, name, leaders))
     steps += _leader_first([case.recovery for case in cases if case.recovery.leader is None])
     with_others = {case.recovery.leader for case in led if len(case.recovery.replicas) > 1}
     kept = [leader for leader in leaders if leader in with_others]
@@ -287,7 +289,7 @@ def _remedy(quorum: Quorum, name: str, cases: list[_Case]) -> tuple[str, ...]:
     others = _by_state(led)
     down = sorted({node for state in others if state.down for node in others[state]})
     steps += _joining(others, down)
-    controllers = quorum.derived(controllers_only)
+    controllers = facts.controllers_only
     steps += [
         f"# Node {node} {controllers[node]}: to start broker {node}, {start_as_broker(node)}"
         for node in _started(cases)
@@ -359,7 +361,7 @@ def _ends(brokers: Sequence[NodeId]) -> str:
     return f"the state ends when {'it joins' if len(brokers) == 1 else 'they join'} the ISR"
 
 
-def _resolved(_quorum: Quorum, subject: Subject) -> str:
+def _resolved(facts: Facts, subject: Subject) -> str:
     return f"No partition of {subject} is RECOVERING. Records that the unclean election lost are not restored."
 
 

@@ -33,27 +33,16 @@ What not to do
 
 from collections.abc import Iterable, Iterator
 
-from rules.analysis.offline_partitions import Cause, awaited, left_in_order, named, named_ones
-from rules.analysis.roles import controllers_only, fenced_ms
-from rules.finding import (
-    Facts,
-    Finding,
-    Need,
-    Rule,
-    RuleResult,
-    Severity,
-    Threshold,
-    Thresholds,
-    UnknownResult,
-    hold,
-)
+from rules.facts.offline_partitions import Cause, named, named_ones
+from rules.facts.quorum import Facts
+from rules.finding import Finding, FindingFacts, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import plural, utc_text
 from rules.model.history import NodeKind, PartitionSum
 from rules.model.identifiers import DirectoryId, Millis, NodeId, ReplicaKey
-from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_partitions, directory_steps
 from rules.remedies.start_conditions import start_as_broker
+from rules.rule import Need, Rule
 
 RESTART = Threshold(
     name="restart",
@@ -70,8 +59,9 @@ _ELECT = (
 _MAX_LISTED = 20
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each broker that holds the replicas which may lead offline partitions."""
+    quorum = facts.quorum
     newest = quorum.newest_timestamp_ms
     if newest is None:
         if quorum.offline:
@@ -79,22 +69,23 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         return
     of_broker: dict[NodeId | None, list[tuple[Cause, ReplicaKey | None, PartitionSum]]] = {}
     for partition in quorum.offline:
-        cause, holder = awaited(quorum, partition)
+        cause, holder = facts.awaited(partition)
         of_broker.setdefault(None if holder is None else holder.id, []).append((cause, holder, partition))
-    for led in _led(quorum, newest):
+    for led in _led(facts, newest):
         of_broker.setdefault(led[1].id, []).append(led)
     for broker, sums in sorted(of_broker.items(), key=lambda item: -1 if item[0] is None else item[0]):
-        yield _finding(quorum, broker, sums, newest, thresholds)
+        yield _finding(facts, broker, sums, newest, thresholds)
 
 
-def _led(quorum: Quorum, newest: Millis) -> Iterator[tuple[Cause, ReplicaKey, PartitionSum]]:
+def _led(facts: Facts, newest: Millis) -> Iterator[tuple[Cause, ReplicaKey, PartitionSum]]:
     """Yields the partitions of which a broker is recorded as the leader that is fenced or not registered."""
+    quorum = facts.quorum
     gone = {
         unregistration.id: unregistration.timestamp_ms
         for unregistration in quorum.history.unregistrations
         if unregistration.kind is NodeKind.BROKER
     }
-    since = {**quorum.derived(fenced_ms), **gone}
+    since = {**facts.fenced_ms, **gone}
     for node, of_broker in quorum.brokers_down.items():
         if of_broker.leads and (node not in quorum.brokers or quorum.brokers[node].fenced):
             key = ReplicaKey(id=node)
@@ -112,7 +103,7 @@ def _led(quorum: Quorum, newest: Millis) -> Iterator[tuple[Cause, ReplicaKey, Pa
 
 
 def _finding(
-    quorum: Quorum,
+    facts: Facts,
     broker: NodeId | None,
     sums: list[tuple[Cause, ReplicaKey | None, PartitionSum]],
     newest: Millis,
@@ -124,14 +115,14 @@ def _finding(
     directories = sorted(
         {holder.directory_id for _, holder, _ in sums if holder is not None and holder.directory_id is not None}
     )
-    cause, left = sums[0][0], broker in quorum.derived(left_in_order)
+    cause, left = sums[0][0], broker in facts.left_in_order
     failed = () if broker is None or cause not in (Cause.FENCED, Cause.LEADER) else (broker,)
     since = f"{'before ' if first.at_least else ''}{utc_text(first.since_timestamp_ms)}"
     return Finding(
         subject=NO_REPLICA if broker is None else Subject("broker", broker),
         severity=Severity.CRITICAL,
         summary=f"{plural(count, 'partition')} {'is' if count == 1 else 'are'} offline: "
-        f"{_why(quorum, cause, broker, directories, left=left)}. No client is served there since {since}: "
+        f"{_why(facts, cause, broker, directories, left=left)}. No client is served there since {since}: "
         f"{named_ones(examples, count)}.",
         evidence={
             "partitions_offline": count,
@@ -142,19 +133,19 @@ def _finding(
             **({"failed_nodes": [*failed]} if failed else {}),
             "log_directories": [*directories],
         },
-        remedy=tuple(_remedy(quorum, cause, broker)),
-        facts=Facts(failed_nodes=failed),
+        remedy=tuple(_remedy(facts, cause, broker)),
+        facts=FindingFacts(failed_nodes=failed),
         starts=() if broker is None else (broker,),
         condition_age_ms=Millis(max(0, newest - first.since_timestamp_ms)),
         hold_ms=thresholds.ms(RESTART.name) if cause is Cause.FENCED and left else None,
     )
 
 
-def _why(quorum: Quorum, cause: Cause, broker: NodeId | None, directories: list[DirectoryId], *, left: bool) -> str:
+def _why(facts: Facts, cause: Cause, broker: NodeId | None, directories: list[DirectoryId], *, left: bool) -> str:
     match cause:
         case Cause.CONTROLLER_ONLY:
             assert broker is not None
-            return f"node {broker}, which has the last replica, {quorum.derived(controllers_only)[broker]}"
+            return f"node {broker}, which has the last replica, {facts.controllers_only[broker]}"
         case Cause.FENCED:
             return f"broker {broker} {'left by a controlled shutdown' if left else 'is fenced'}"
         case Cause.DIRECTORY:
@@ -163,15 +154,15 @@ def _why(quorum: Quorum, cause: Cause, broker: NodeId | None, directories: list[
         case Cause.UNREGISTERED:
             return f"broker {broker}, which has the last replica, is not registered"
         case Cause.LEADER:
-            how = "fenced" if broker in quorum.brokers else "not registered"
+            how = "fenced" if broker in facts.quorum.brokers else "not registered"
             return f"broker {broker}, which is recorded as the leader, is {how}"
         case Cause.NOT_LEADING:
             return "no replica is known to have every acknowledged record"
 
 
-def _remedy(quorum: Quorum, cause: Cause, broker: NodeId | None) -> Iterator[str]:
-    if any(broker.alive for broker in quorum.brokers.values()):
-        yield describe_partitions(quorum, "unavailable")
+def _remedy(facts: Facts, cause: Cause, broker: NodeId | None) -> Iterator[str]:
+    if any(broker.alive for broker in facts.quorum.brokers.values()):
+        yield describe_partitions(facts, "unavailable")
     match cause:
         case Cause.LEADER:
             yield f"# Start broker {broker} with its own disks, or check in its log why its heartbeats fail"
@@ -185,7 +176,7 @@ def _remedy(quorum: Quorum, cause: Cause, broker: NodeId | None) -> Iterator[str
             yield f"# Then move its replicas to other brokers before node {broker} becomes a controller only again"
         case Cause.DIRECTORY:
             assert broker is not None
-            yield from directory_steps(quorum, broker)
+            yield from directory_steps(facts, broker)
         case Cause.UNREGISTERED:
             yield f"# Start broker {broker} with its own disks: it registers again, and its replicas lead"
         case Cause.NOT_LEADING:
@@ -196,8 +187,8 @@ def _remedy(quorum: Quorum, cause: Cause, broker: NodeId | None) -> Iterator[str
     yield f"# {_ELECT}"
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
-    count = sum(partition.partitions for partition in quorum.offline)
+def _resolved(facts: Facts, subject: Subject) -> str:
+    count = sum(partition.partitions for partition in facts.quorum.offline)
     if subject == NO_REPLICA:
         now = "No partition lacks an eligible replica"
     else:

@@ -24,16 +24,16 @@ What not to do
 
 from collections.abc import Iterable, Iterator
 
-from rules.analysis.offline_partitions import Cause, left_in_order, named, named_ones, not_in_sync
-from rules.analysis.roles import controllers_only
-from rules.finding import Facts, Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
+from rules.facts.offline_partitions import Cause, named, named_ones
+from rules.facts.quorum import Facts
+from rules.finding import Finding, FindingFacts, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import plural, utc_text
 from rules.model.history import PartitionSum
 from rules.model.identifiers import Millis, NodeId
-from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_partitions, directory_steps
 from rules.remedies.start_conditions import start_as_broker
+from rules.rule import Need, Rule
 
 RESTART = Threshold(
     name="restart",
@@ -44,8 +44,9 @@ RESTART = Threshold(
 _MAX_LISTED = 20
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each broker whose replicas are missing."""
+    quorum = facts.quorum
     newest = quorum.newest_timestamp_ms
     if newest is None:
         if quorum.under_min_isr:
@@ -57,17 +58,17 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             # Replay counts no more than 10,000 sets of replicas; or a record names a replica twice.
             yield UnknownResult(why=f"which replicas {plural(partition.partitions, 'partition')} lack is not known")
             continue
-        cause, replica = not_in_sync(quorum, partition)
+        cause, replica = facts.not_in_sync(partition)
         of_broker.setdefault(replica.id, []).append((cause, partition))
     for node, sums in sorted(of_broker.items()):
-        yield _finding(quorum, node, sums, newest, thresholds)
+        yield _finding(facts, node, sums, newest, thresholds)
 
 
 def _finding(
-    quorum: Quorum, node: NodeId, sums: list[tuple[Cause, PartitionSum]], newest: Millis, thresholds: Thresholds
+    facts: Facts, node: NodeId, sums: list[tuple[Cause, PartitionSum]], newest: Millis, thresholds: Thresholds
 ) -> Finding:
     cause = min((cause for cause, _ in sums), key=lambda each: each.value)
-    count, left = sum(partition.partitions for _, partition in sums), node in quorum.derived(left_in_order)
+    count, left = sum(partition.partitions for _, partition in sums), node in facts.left_in_order
     first = min((partition for _, partition in sums), key=lambda one: one.since_timestamp_ms)
     examples = [example for _, partition in sums for example in partition.examples]
     since = f"{'before ' if first.at_least else ''}{utc_text(first.since_timestamp_ms)}"
@@ -77,7 +78,7 @@ def _finding(
         subject=Subject("broker", node),
         severity=Severity.CRITICAL,
         summary=f"{plural(count, 'partition')} {have} fewer in-sync replicas than min.insync.replicas: "
-        f"{_why(quorum, cause, node, left=left)}. Writes with acks=all are refused there since {since}: "
+        f"{_why(facts, cause, node, left=left)}. Writes with acks=all are refused there since {since}: "
         f"{named_ones(examples, count)}.",
         evidence={
             "partitions_under_min_isr": count,
@@ -87,17 +88,17 @@ def _finding(
             "broker": node,
             **({"failed_nodes": [*failed]} if failed else {}),
         },
-        remedy=(describe_partitions(quorum, "under-min-isr"), *_remedy(quorum, cause, node)),
-        facts=Facts(failed_nodes=failed),
+        remedy=(describe_partitions(facts, "under-min-isr"), *_remedy(facts, cause, node)),
+        facts=FindingFacts(failed_nodes=failed),
         starts=() if cause is Cause.NOT_LEADING else (node,),
         condition_age_ms=Millis(max(0, newest - first.since_timestamp_ms)),
         hold_ms=thresholds.ms(RESTART.name) if cause is Cause.FENCED and left else None,
     )
 
 
-def _why(quorum: Quorum, cause: Cause, node: NodeId, *, left: bool) -> str:
+def _why(facts: Facts, cause: Cause, node: NodeId, *, left: bool) -> str:
     if cause is Cause.CONTROLLER_ONLY:
-        return f"node {node}, which has a missing replica, {quorum.derived(controllers_only)[node]}"
+        return f"node {node}, which has a missing replica, {facts.controllers_only[node]}"
     return {
         Cause.FENCED: f"broker {node} {'left by a controlled shutdown' if left else 'is fenced'}",
         Cause.DIRECTORY: f"a log directory of broker {node} is offline",
@@ -105,7 +106,7 @@ def _why(quorum: Quorum, cause: Cause, node: NodeId, *, left: bool) -> str:
     }.get(cause, f"broker {node} is alive, and its replicas are not in sync")
 
 
-def _remedy(quorum: Quorum, cause: Cause, node: NodeId) -> Iterator[str]:
+def _remedy(facts: Facts, cause: Cause, node: NodeId) -> Iterator[str]:
     match cause:
         case Cause.NOT_LEADING:
             yield (
@@ -116,7 +117,7 @@ def _remedy(quorum: Quorum, cause: Cause, node: NodeId) -> Iterator[str]:
         case Cause.CONTROLLER_ONLY:
             yield f"# {start_as_broker(node).capitalize()}"
         case Cause.DIRECTORY:
-            yield from directory_steps(quorum, node)
+            yield from directory_steps(facts, node)
         case Cause.UNREGISTERED:
             yield f"# Start broker {node} with its own disks: it registers again, and its replicas catch up"
         case _:
@@ -124,8 +125,8 @@ def _remedy(quorum: Quorum, cause: Cause, node: NodeId) -> Iterator[str]:
     yield "# If it will not come back, move its replicas to other brokers with kafka-reassign-partitions.sh"
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
-    count = sum(partition.partitions for partition in quorum.under_min_isr)
+def _resolved(facts: Facts, subject: Subject) -> str:
+    count = sum(partition.partitions for partition in facts.quorum.under_min_isr)
     return (
         f"No partition lacks a replica of broker {subject.node} for min.insync.replicas. Partitions below it: {count}."
     )

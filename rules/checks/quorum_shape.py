@@ -25,9 +25,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeAlias
 
-from rules.analysis.freshness import fresh_poll, poll_problem
-from rules.analysis.roles import leftover_brokers
-from rules.finding import HOLD, Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
+from rules.facts.freshness import fresh_poll, poll_problem
+from rules.facts.quorum import Facts
+from rules.finding import HOLD, Finding, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, plural
 from rules.model.history import VoterChange
 from rules.model.identifiers import Millis, NodeId
@@ -35,6 +35,7 @@ from rules.model.membership import majority, tolerated_failures
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import add_controller, describe_status, wait_for_pending_change
+from rules.rule import Rule
 
 MOST = Threshold(
     name="most",
@@ -49,8 +50,9 @@ _ONE_FEWER_MS = Millis(120_000)
 """The hold where the quorum has one voter less and tolerates no failure any more: as that of `failure-tolerance`."""
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum if its number of voters is unwise."""
+    quorum = facts.quorum
     voters = _voters(quorum)
     if voters is None:
         yield UnknownResult(why=poll_problem(quorum))
@@ -61,11 +63,11 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     fewer = min(len(removed), largest - len(voters))
     lost = bool(voters) and fewer > 0 and tolerated_failures(largest) > 0 and not tolerated_failures(len(voters))
     if lost and (fewer > 1 or len(removed) == 1):
-        yield _lost_voters(quorum, voters, removed, largest, thresholds)
+        yield _lost_voters(facts, voters, removed, largest, thresholds)
         return
     advice = _advice(len(voters), int(thresholds[MOST.name]))
     if advice is not None:
-        yield replace(_finding(quorum, voters, *advice), hold_ms=_shorter_hold(thresholds) if lost else None)
+        yield replace(_finding(facts, voters, *advice), hold_ms=_shorter_hold(thresholds) if lost else None)
 
 
 def _shorter_hold(thresholds: Thresholds) -> Millis:
@@ -80,19 +82,19 @@ def _recent_changes(quorum: Quorum) -> list[VoterChange]:
 
 
 def _lost_voters(
-    quorum: Quorum, voters: list[NodeId], removed: list[NodeId], largest: int, thresholds: Thresholds
+    facts: Facts, voters: list[NodeId], removed: list[NodeId], largest: int, thresholds: Thresholds
 ) -> Finding:
     advised = _advice(len(voters), 0)
     assert advised is not None, "it tolerates no failure"
-    running = [node for node in removed if node in quorum.controllers]
+    running = [node for node in removed if node in facts.quorum.controllers]
     again = (
         "# If it was removed by mistake, make it a voter again once it is caught up as an observer"
         if len(removed) == 1
         else "# If they were removed by mistake, make them voters again, one after the other: wait until each is "
         "caught up as an observer, and each addition is committed"
     )
-    steps = (step for node in running for step in add_controller(quorum, node))
-    whole = _finding(quorum, voters, Severity.WARNING, advised[1], again, *steps)
+    steps = (step for node in running for step in add_controller(facts, node))
+    whole = _finding(facts, voters, Severity.WARNING, advised[1], again, *steps)
     return replace(
         whole,
         summary=f"{largest} voters became {len(voters)} within an hour: {and_join(removed)} "
@@ -142,10 +144,11 @@ def _advice(n: int, most: int) -> _Advice | None:
     return None
 
 
-def _finding(quorum: Quorum, voters: list[NodeId], severity: Severity, consequence: str, *actions: str) -> Finding:
+def _finding(facts: Facts, voters: list[NodeId], severity: Severity, consequence: str, *actions: str) -> Finding:
+    quorum = facts.quorum
     n, tolerated = len(voters), tolerated_failures(len(voters))
     failures = plural(tolerated, "failure") if tolerated else "no failure"
-    combined = [node for node in voters if node in quorum.brokers and node not in quorum.derived(leftover_brokers)]
+    combined = [node for node in voters if node in quorum.brokers and node not in facts.leftover_brokers]
     return Finding(
         subject=Subject("quorum"),
         severity=severity,
@@ -160,21 +163,21 @@ def _finding(quorum: Quorum, voters: list[NodeId], severity: Severity, consequen
             "kraft_version": quorum.kraft_version,
         },
         remedy=(
-            *wait_for_pending_change(quorum),
+            *wait_for_pending_change(facts),
             *actions,
             "# Change the voters of a static quorum in controller.quorum.voters on every node, or after an upgrade of "
             f"kraft.version to 1 (the ids of the present voters: {and_join(voters)})"
             if quorum.committed is None
             else f"# Before you change anything, check that every voter (ids: {and_join(voters)}) is caught up",
-            describe_status(quorum),
+            describe_status(facts),
         ),
     )
 
 
-def _resolved(quorum: Quorum, _subject: Subject) -> str:
-    if quorum.committed is None:
+def _resolved(facts: Facts, _subject: Subject) -> str:
+    if facts.quorum.committed is None:
         return "The number of voters is as it should be."
-    n = len(quorum.committed.voters)
+    n = len(facts.quorum.committed.voters)
     return f"The quorum has {plural(n, 'voter')} and tolerates {plural(tolerated_failures(n), 'failure')}."
 
 

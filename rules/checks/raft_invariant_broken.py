@@ -25,13 +25,14 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.now import leads
-from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
+from rules.answers.now import leads
+from rules.facts.quorum import Facts
+from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import utc_text
 from rules.model.monitoring import Invariant, InvariantViolation, Reason
-from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import contradiction_steps
+from rules.rule import Rule
 
 EXPLAINED = Threshold(
     name="explained",
@@ -48,12 +49,12 @@ _TITLES = {
 }
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each broken invariant, unless a loss of committed metadata explains it."""
-    losses = [failure for failure in quorum.failures if failure.reason is Reason.METADATA_LOST]
+    losses = [failure for failure in facts.quorum.failures if failure.reason is Reason.METADATA_LOST]
     window = thresholds.ms(EXPLAINED.name)
     for invariant in Invariant:
-        broken = [violation for violation in quorum.invariant_violations if violation.invariant is invariant]
+        broken = [violation for violation in facts.quorum.invariant_violations if violation.invariant is invariant]
         unexplained = [
             violation
             for violation in broken
@@ -62,12 +63,13 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             )
         ]
         if unexplained:
-            yield _finding(quorum, invariant, unexplained)
+            yield _finding(facts, invariant, unexplained)
         elif broken:
             yield UnknownResult(subject=Subject(invariant.value), why="a loss of committed metadata explains it")
 
 
-def _finding(quorum: Quorum, invariant: Invariant, broken: list[InvariantViolation]) -> Finding:
+def _finding(facts: Facts, invariant: Invariant, broken: list[InvariantViolation]) -> Finding:
+    quorum = facts.quorum
     newest = broken[-1]
     return Finding(
         subject=Subject(invariant.value),
@@ -84,12 +86,12 @@ def _finding(quorum: Quorum, invariant: Invariant, broken: list[InvariantViolati
             "high_watermark_now": quorum.high_watermark,
             "last_committed_offset": quorum.last_offset,
         },
-        remedy=contradiction_steps(quorum),
+        remedy=contradiction_steps(facts),
     )
 
 
-def _resolved(quorum: Quorum, _subject: Subject) -> str:
-    return f"No further violation was observed. {leads(quorum)}. Which records are committed was not checked."
+def _resolved(facts: Facts, _subject: Subject) -> str:
+    return f"No further violation was observed. {leads(facts.quorum)}. Which records are committed was not checked."
 
 
 RULE = Rule(

@@ -33,14 +33,16 @@ What not to do
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from rules.analysis.offline_partitions import named
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, hold
+from rules.facts.offline_partitions import named
+from rules.facts.quorum import Facts
+from rules.finding import Finding, RuleResult, Severity, Thresholds, hold
 from rules.formatting import and_join, numbered, plural, utc_text
 from rules.model.history import NodeKind, RewriteCause, Rewrites
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_topic
+from rules.rule import Need, Rule
 
 _RECENT_MS = 120_000
 """What has not been written for longer is no longer written again and again."""
@@ -48,8 +50,9 @@ _MOST_LISTED = 8
 _NODES = {RewriteCause.BROKER: NodeKind.BROKER, RewriteCause.CONTROLLER: NodeKind.CONTROLLER}
 
 
-def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, _thresholds: Thresholds) -> Iterable[RuleResult]:
     """Yields one finding about all partitions, one about producer ids, and one for each node that registers."""
+    quorum = facts.quorum
     now_ms = quorum.newest_timestamp_ms
     if now_ms is None:
         return
@@ -59,7 +62,7 @@ def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
         if rewrite.minutes and now_ms - rewrite.timestamp_ms <= _RECENT_MS
     ]
     if churning := [rewrites for rewrites in written if rewrites.cause is RewriteCause.ISR]:
-        yield _of_partitions(quorum, sorted(churning, key=lambda one: one.since_timestamp_ms), now_ms)
+        yield _of_partitions(facts, sorted(churning, key=lambda one: one.since_timestamp_ms), now_ms)
     for one in written:
         if one.cause is RewriteCause.PRODUCER_IDS:
             yield _of_producer_ids(quorum, one, now_ms)
@@ -67,7 +70,7 @@ def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
             yield _of_registration(_NODES[one.cause], one, now_ms)
 
 
-def _of_partitions(quorum: Quorum, churning: Sequence[Rewrites], now_ms: Millis) -> Finding:
+def _of_partitions(facts: Facts, churning: Sequence[Rewrites], now_ms: Millis) -> Finding:
     oldest = churning[0]
     brokers = [node for node, _ in Counter(node for rewrites in churning for node in rewrites.nodes).most_common()]
     partitions = {named(rewrites.partition): rewrites for rewrites in churning if rewrites.partition is not None}
@@ -90,7 +93,7 @@ def _of_partitions(quorum: Quorum, churning: Sequence[Rewrites], now_ms: Millis)
         remedy=(
             f"# Check the disk, the CPU, the garbage collection log and the network of {numbered('broker', brokers)}",
             "# Check in the logs of the partitions' leaders why they shrink the ISR (Shrinking ISR)",
-            *((describe_topic(quorum, topic, ()),) if topic is not None else ()),
+            *((describe_topic(facts, topic, ()),) if topic is not None else ()),
         ),
         condition_age_ms=Millis(now_ms - oldest.since_timestamp_ms),
     )
@@ -139,7 +142,7 @@ def _of_registration(kind: NodeKind, one: Rewrites, now_ms: Millis) -> Finding:
     )
 
 
-def _resolved(_quorum: Quorum, subject: Subject) -> str:
+def _resolved(facts: Facts, subject: Subject) -> str:
     if subject.kind == "partitions":
         return "No ISR changes six times a minute any longer, or its partition was deleted."
     if subject.kind == "producer ids":

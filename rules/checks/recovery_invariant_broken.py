@@ -25,12 +25,13 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, hold, keep_firing_for
+from rules.facts.quorum import Facts
+from rules.finding import Finding, Plain, RuleResult, Severity, Thresholds, hold, keep_firing_for
 from rules.formatting import and_join, plural, topic_text
 from rules.model.history import ElectedRecovered, Recovery
-from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_topic
+from rules.rule import Need, Rule
 
 KEEP_FIRING_FOR = keep_firing_for(3_600.0, "an election ended a recovery")
 _MAX_LISTED = 20
@@ -42,8 +43,9 @@ class _RecoveryViolation(NamedTuple):
     problem: str
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each topic with partitions whose recovery violates KIP-704."""
+    quorum = facts.quorum
     violations = [
         *(violation for recovery in quorum.recovering for violation in _while_recovering(recovery)),
         *(
@@ -56,7 +58,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     ]
     violations.sort(key=_topic_partition_and_offset)
     for _, of_topic in groupby(violations, key=lambda each: each.of.topic_id):
-        yield _finding(quorum, list(of_topic))
+        yield _finding(facts, list(of_topic))
 
 
 def _topic_partition_and_offset(violation: _RecoveryViolation) -> tuple[str, str, int, int]:
@@ -77,7 +79,8 @@ def _while_recovering(recovery: Recovery) -> Iterator[_RecoveryViolation]:
         yield _RecoveryViolation(recovery, "is RECOVERING since a record that elected no leader")
 
 
-def _finding(quorum: Quorum, violations: list[_RecoveryViolation]) -> Finding:
+def _finding(facts: Facts, violations: list[_RecoveryViolation]) -> Finding:
+    quorum = facts.quorum
     first = violations[0].of
     name = topic_text(first.topic, first.topic_id)
     leaders = sorted({violation.of.leader for violation in violations if violation.of.leader is not None})
@@ -100,7 +103,7 @@ def _finding(quorum: Quorum, violations: list[_RecoveryViolation]) -> Finding:
         },
         starts=tuple(sorted(replicas - {*leaders})),
         remedy=(
-            *((describe_topic(quorum, name, leaders),) if first.topic is not None else ()),
+            *((describe_topic(facts, name, leaders),) if first.topic is not None else ()),
             f"# Keep {keep} running: only the leader's log is known to be the partition's",
             "# Save a dump of the metadata log around these offsets and report them to the Kafka project",
         ),
@@ -115,7 +118,7 @@ def _evidence(violation: _RecoveryViolation) -> dict[str, Plain]:
     return {**evidence, "previous_leader": one.previous_leader, "ended_at_offset": one.offset}
 
 
-def _resolved(_quorum: Quorum, subject: Subject) -> str:
+def _resolved(facts: Facts, subject: Subject) -> str:
     return f"No partition of {subject} violates KIP-704 during recovery."
 
 

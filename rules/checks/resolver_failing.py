@@ -16,25 +16,27 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import last_answers, unanswered_sources
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
+from rules.facts.freshness import last_answers, unanswered_sources
+from rules.facts.quorum import Facts
+from rules.finding import Finding, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join
 from rules.model.monitoring import Reason, Resolution
-from rules.model.quorum import Quorum
 from rules.model.subject import Subject
+from rules.rule import Need, Rule
 
 _NAMES = Subject("names")
 
 
-def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, _thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns at most one result: about all names."""
+    quorum = facts.quorum
     limit = quorum.now_ms - quorum.ages.probe_ms
     recent = [probe for _, probe in sorted(quorum.probes.items()) if probe.observed_at_ms >= limit]
     failed = [probe for probe in recent if probe.resolution is Resolution.RESOLVER_FAILED]
     if any(probe.observed_at_ms < quorum.watched_since_ms for probe in failed):
         yield UnknownResult(subject=_NAMES, why="not every name was looked up since the newest gap")
         return
-    if not recent and quorum.dialled_nodes:
+    if not recent and facts.nodes.voters:
         yield UnknownResult(subject=_NAMES, why="no name was looked up recently")
     if not failed:
         return
@@ -60,7 +62,8 @@ def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
     )
 
 
-def _resolved(quorum: Quorum, _subject: Subject) -> str:
+def _resolved(facts: Facts, _subject: Subject) -> str:
+    quorum = facts.quorum
     answers = {Resolution.RESOLVED, Resolution.NAME_NOT_FOUND}
     current = (
         probe for probe in quorum.probes.values() if quorum.is_current(probe.observed_at_ms, quorum.ages.probe_ms)

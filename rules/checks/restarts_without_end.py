@@ -36,15 +36,17 @@ What not to do
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from rules.analysis.lost_lead import lost_lead_text
-from rules.analysis.restart_rounds import MANY_ROUNDS, PAUSE_MS, Rounds, rounds_of
-from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, hold
+from rules.facts.lost_lead import lost_lead_text
+from rules.facts.quorum import Facts
+from rules.facts.restart_rounds import MANY_ROUNDS, PAUSE_MS, Rounds, rounds_of
+from rules.finding import Finding, Plain, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join, ms_text, numbered, plural, utc_text
 from rules.model.history import NodeKind
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
+from rules.rule import Need, Rule
 
 ROUNDS = Threshold(
     name="rounds",
@@ -61,15 +63,16 @@ PAUSE = Threshold(
 )
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the nodes if all of a kind are restarted in turn without an end."""
     limits = {"at_least": round(thresholds[ROUNDS.name]), "pause_ms": thresholds.ms(PAUSE.name)}
-    found = [rounds for kind in NodeKind if (rounds := rounds_of(quorum, kind, **limits)) is not None]
+    found = [rounds for kind in NodeKind if (rounds := rounds_of(facts.quorum, kind, **limits)) is not None]
     if found:
-        yield _finding(quorum, found)
+        yield _finding(facts, found)
 
 
-def _finding(quorum: Quorum, found: Sequence[Rounds]) -> Finding:
+def _finding(facts: Facts, found: Sequence[Rounds]) -> Finding:
+    quorum = facts.quorum
     last = max((rounds.newest for rounds in found), key=lambda one: one.ended_ms)
     kind = next(rounds.kind for rounds in found if rounds.newest is last)
     return Finding(
@@ -85,7 +88,7 @@ def _finding(quorum: Quorum, found: Sequence[Rounds]) -> Finding:
             "strimzi.io/pause-reconciliation=true)",
             "# Find out what it wants to change, and why it finds the same difference again: a setting that is written "
             "otherwise each time, a certificate that is renewed each time, a readiness probe that never succeeds",
-            describe_status(quorum),
+            describe_status(facts),
         ),
     )
 

@@ -21,38 +21,39 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.now import over
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
+from rules.answers.now import over
+from rules.facts.quorum import Facts
+from rules.finding import Finding, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, numbered, plural
 from rules.model.identifiers import NodeId
 from rules.model.membership import majority
 from rules.model.monitoring import Answer, Connection
-from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
+from rules.rule import Need, Rule
 
 _LOGINS = Subject("logins")
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding if so many voters log in with SCRAM that the others are no majority."""
-    voters = _voters(quorum)
-    if not quorum.access.protocol.startswith("SASL_") or not voters:
+    voters = _voters(facts)
+    if not facts.quorum.access.protocol.startswith("SASL_") or not voters:
         return
-    logins, scram, spare = _logins(quorum, voters), _with_scram(quorum, voters), len(voters) - majority(len(voters))
-    not_reached = [node for node in voters if not _is_reached(quorum, node)]
+    logins, scram, spare = _logins(facts, voters), _with_scram(facts, voters), len(voters) - majority(len(voters))
+    not_reached = [node for node in voters if not _is_reached(facts, node)]
     if len(scram) > spare:
-        yield _finding(quorum, scram, logins, len(voters))
+        yield _finding(facts, scram, logins, len(voters))
     elif len(scram) + len(not_reached) > spare:
         yield UnknownResult(subject=_LOGINS, why=f"no current probe has reached {numbered('controller', not_reached)}")
 
 
-def _logins(quorum: Quorum, voters: Iterable[NodeId]) -> dict[NodeId, str]:
+def _logins(facts: Facts, voters: Iterable[NodeId]) -> dict[NodeId, str]:
     """Returns how these log in to the others, as far as it is known.
 
     One that answers the monitor at the listener of the controllers uses the monitor's protocol there.
     """
-    probes = {node: quorum.nodes[node].probe for node in voters}
+    probes = {node: facts.nodes[node].probe for node in voters}
     return {
         node: probe.controller_login
         for node, probe in probes.items()
@@ -60,22 +61,24 @@ def _logins(quorum: Quorum, voters: Iterable[NodeId]) -> dict[NodeId, str]:
     }
 
 
-def _with_scram(quorum: Quorum, voters: Iterable[NodeId]) -> list[NodeId]:
-    return [node for node, mechanism in _logins(quorum, voters).items() if mechanism.startswith("SCRAM-")]
+def _with_scram(facts: Facts, voters: Iterable[NodeId]) -> list[NodeId]:
+    return [node for node, mechanism in _logins(facts, voters).items() if mechanism.startswith("SCRAM-")]
 
 
-def _is_reached(quorum: Quorum, node: NodeId) -> bool:
-    probe = quorum.nodes[node].probe
+def _is_reached(facts: Facts, node: NodeId) -> bool:
+    probe = facts.nodes[node].probe
     return probe is not None and probe.connection is Connection.ACCEPTED
 
 
-def _voters(quorum: Quorum) -> list[NodeId]:
+def _voters(facts: Facts) -> list[NodeId]:
+    quorum = facts.quorum
     if quorum.committed is not None:
         return sorted(quorum.voter_ids)
-    return sorted({row.key.id for row in quorum.poll.voters}) if quorum.poll and quorum.has_current_poll else []
+    poll = facts.nodes.poll
+    return sorted({row.key.id for row in poll.voters}) if poll else []
 
 
-def _finding(quorum: Quorum, scram: list[NodeId], logins: dict[NodeId, str], voters: int) -> Finding:
+def _finding(facts: Facts, scram: list[NodeId], logins: dict[NodeId, str], voters: int) -> Finding:
     mechanisms = and_join(sorted({logins[node] for node in scram}))
     return Finding(
         subject=_LOGINS,
@@ -94,14 +97,14 @@ def _finding(quorum: Quorum, scram: list[NodeId], logins: dict[NodeId, str], vot
             "them one by one; or move them to a listener with mutual TLS",
             "# Then set sasl.mechanism.controller.protocol to it on every controller and broker, and restart them one "
             "by one",
-            describe_status(quorum),
+            describe_status(facts),
         ),
     )
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
-    voters = _voters(quorum)
-    if not _logins(quorum, voters) or len(_with_scram(quorum, voters)) > len(voters) - majority(len(voters)):
+def _resolved(facts: Facts, subject: Subject) -> str:
+    voters = _voters(facts)
+    if not _logins(facts, voters) or len(_with_scram(facts, voters)) > len(voters) - majority(len(voters)):
         return over(subject)
     return "Enough controllers log in to the others without SCRAM to elect a leader after a stop of all."
 

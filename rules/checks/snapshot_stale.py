@@ -21,25 +21,16 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import fresh_views
-from rules.finding import (
-    Finding,
-    Need,
-    NotApplicable,
-    Rule,
-    RuleResult,
-    Severity,
-    Threshold,
-    Thresholds,
-    UnknownResult,
-    hold,
-)
+from rules.facts.freshness import fresh_views
+from rules.facts.quorum import Facts
+from rules.finding import Finding, NotApplicable, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import plural, utc_text
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import LeaderLog, LeaderView
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
+from rules.rule import Need, Rule
 
 SUBJECT = Subject("metadata log")
 AGE = Threshold(
@@ -51,8 +42,9 @@ AGE = Threshold(
 )
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the metadata log while its newest snapshot is too old."""
+    quorum = facts.quorum
     leading = [view for view in fresh_views(quorum) if view.log is not None]
     view = max(leading, key=lambda each: each.leader_epoch or 0, default=None)
     if view is None or view.log is None:
@@ -74,7 +66,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     if quorum.leader_epoch is not None and (view.leader_epoch or 0) < quorum.leader_epoch:
         yield UnknownResult(why="the leader of the newest epoch has not reported the start of its log yet")
     else:
-        yield _finding(quorum, view, view.log, age)
+        yield _finding(facts, view, view.log, age)
 
 
 def _contains_up_to(log: LeaderLog) -> Millis | None:
@@ -98,8 +90,9 @@ def _unknown_age(log: LeaderLog) -> str:
     return "the leader reported neither a snapshot nor the first record of its log"
 
 
-def _finding(quorum: Quorum, view: LeaderView, log: LeaderLog, age: Millis) -> Finding:
+def _finding(facts: Facts, view: LeaderView, log: LeaderLog, age: Millis) -> Finding:
     # Without `condition_age_ms`: after an outage of the quorum the age exceeds the threshold with the first record.
+    quorum = facts.quorum
     end = quorum.high_watermark or (quorum.last_offset or 0) + 1
     newest = quorum.newest_timestamp_ms or quorum.now_ms
     since = utc_text(newest - quorum.idle_ms - age)
@@ -131,7 +124,7 @@ def _finding(quorum: Quorum, view: LeaderView, log: LeaderLog, age: Millis) -> F
             "# Check metadata.log.max.snapshot.interval.ms and metadata.log.max.record.bytes.between.snapshots in its "
             "configuration: if they postpone snapshots on purpose, raise the age threshold of this rule",
             "# Do not delete anything in its metadata directory",
-            describe_status(quorum),
+            describe_status(facts),
         ),
     )
 

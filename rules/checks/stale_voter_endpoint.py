@@ -50,29 +50,32 @@ What not to do
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
-from rules.analysis.electability import ElectionForecast, electable, forecast_election, restarted_voters
-from rules.analysis.endpoint_text import doubt_text, endpoint_kind, faults_text, probe_outcome
-from rules.analysis.leadership import last_leader
-from rules.finding import Facts, Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
+from rules.answers.electability import ElectionForecast, electable, forecast_election, restarted_voters
+from rules.facts.endpoint import CURED_BY_RESTART, EndpointFault
+from rules.facts.endpoint_text import doubt_text, endpoint_kind, faults_text, probe_outcome
+from rules.facts.following import Following
+from rules.facts.leadership import last_leader
+from rules.facts.node import NodeFacts
+from rules.facts.quorum import Facts
+from rules.finding import Finding, FindingFacts, Plain, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join
-from rules.model.endpoint_faults import CURED_BY_RESTART, EndpointFault
-from rules.model.following import Following
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Answer, Connection, ServerCertificate, Vantage
-from rules.model.node_facts import NodeFacts
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.endpoint_steps import certificate_steps, reach_step
 from rules.remedies.remedy_commands import describe_status
 from rules.remedies.start_conditions import resolve_names_first
+from rules.rule import Need, Rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _VoterEndpoints:
     """The recorded endpoints of all voters: each finding depends on the others."""
 
-    quorum: Quorum
+    facts: Facts
     severity: Severity
     verdict: str
     """Whether a leader could be elected now, in sentences."""
@@ -82,31 +85,29 @@ class _VoterEndpoints:
     """The leader; None if it is not a voter."""
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each voter whose recorded endpoint is stale, all with the severity of an election now."""
-    for voter in quorum.dialled_nodes:
+    election = cache(lambda: forecast_election(restarted_voters(facts)))
+    endpoints = cache(lambda: _voter_endpoints(facts, election()))
+    for voter in facts.nodes.voters:
         if not voter.faults:
             unknown = doubt_text(voter)
-        elif _is_down_with_its_name(voter) and quorum.derived(_election).electable:
+        elif _is_down_with_its_name(voter) and election().electable:
             unknown = "it does not fetch: failure-tolerance or voter-lagging reports it, with its endpoint"
         else:
-            yield _finding(quorum.derived(_voter_endpoints), voter)
+            yield _finding(endpoints(), voter)
             continue
         if unknown is not None:
             yield UnknownResult(subject=_subject(voter), why=unknown)
 
 
-def _election(quorum: Quorum) -> ElectionForecast:
-    return forecast_election(restarted_voters(quorum))
-
-
-def _voter_endpoints(quorum: Quorum) -> _VoterEndpoints:
-    voters, election, leader = quorum.dialled_nodes, quorum.derived(_election), last_leader(quorum)
+def _voter_endpoints(facts: Facts, election: ElectionForecast) -> _VoterEndpoints:
+    voters, leader = facts.nodes.voters, last_leader(facts.quorum)
     return _VoterEndpoints(
-        quorum=quorum,
-        severity=_severity(quorum, election),
-        verdict=_verdict(quorum, election),
-        evidence=_shared_evidence(quorum, election),
+        facts=facts,
+        severity=_severity(facts, election),
+        verdict=_verdict(facts, election),
+        evidence=_shared_evidence(facts, election),
         leader=next((voter for voter in voters if voter.id == leader), None),
     )
 
@@ -121,27 +122,27 @@ def _is_down_with_its_name(voter: NodeFacts) -> bool:
     return voter.following is Following.NOT_FETCHING and voter.faults == (EndpointFault.NAME_NOT_FOUND,)
 
 
-def _shared_evidence(quorum: Quorum, election: ElectionForecast) -> dict[str, Plain]:
+def _shared_evidence(facts: Facts, election: ElectionForecast) -> dict[str, Plain]:
     best = election.best
     return {
-        "leader": last_leader(quorum),
-        "electable_if_all_restarted": electable(quorum),
-        "majority": quorum.dialled.majority if quorum.dialled else None,
+        "leader": last_leader(facts.quorum),
+        "electable_if_all_restarted": electable(facts),
+        "majority": facts.nodes.dialled.majority if facts.nodes.dialled else None,
         "indispensable_voters": [str(key) for key in election.indispensable],
         "best_candidate": str(best.key) if best else None,
         "votes_for_best_candidate": [str(key) for key in best.reached] if best else [],
         "votes_it_cannot_get": {str(key): why for key, why in best.barred.items()} if best else {},
-        "endpoints": {str(voter.key): f"{voter.endpoint}: {probe_outcome(voter)}" for voter in quorum.dialled_nodes},
+        "endpoints": {str(voter.key): f"{voter.endpoint}: {probe_outcome(voter)}" for voter in facts.nodes.voters},
     }
 
 
-def _severity(quorum: Quorum, election: ElectionForecast) -> Severity:
+def _severity(facts: Facts, election: ElectionForecast) -> Severity:
     if election.electable:
         return Severity.WARNING
-    if quorum.vantage is Vantage.INSIDE:
+    if facts.quorum.vantage is Vantage.INSIDE:
         return Severity.CRITICAL
     # From outside the cluster's network, only the metadata log itself can make the finding critical.
-    by_log = forecast_election(restarted_voters(quorum, use_probes=False))
+    by_log = forecast_election(restarted_voters(facts, use_probes=False))
     return Severity.WARNING if by_log.electable else Severity.CRITICAL
 
 
@@ -151,38 +152,38 @@ def _finding(endpoints: _VoterEndpoints, voter: NodeFacts) -> Finding:
         severity=endpoints.severity,
         summary=_summary(endpoints, voter),
         evidence=_evidence(endpoints, voter),
-        facts=Facts(failed_nodes=(voter.id,) if EndpointFault.OTHER_RESPONDER in voter.faults else ()),
+        facts=FindingFacts(failed_nodes=(voter.id,) if EndpointFault.OTHER_RESPONDER in voter.faults else ()),
         remedy=tuple(_remedy(endpoints, voter)),
         starts=tuple(
             controller.id
-            for controller in endpoints.quorum.dialled_nodes
+            for controller in endpoints.facts.nodes.voters
             if controller is voter or not voter.only_its_restart_helps
         ),
         keep_running=frozenset(
             controller.id
-            for controller in endpoints.quorum.dialled_nodes
+            for controller in endpoints.facts.nodes.voters
             if controller is not voter and EndpointFault.NOT_SERVING in voter.faults
         ),
     )
 
 
 def _summary(endpoints: _VoterEndpoints, voter: NodeFacts) -> str:
-    vantage = " Probed from outside the cluster's network." if endpoints.quorum.vantage is Vantage.OUTSIDE else ""
-    endpoint = f"{endpoint_kind(endpoints.quorum)} endpoint {voter.endpoint}"
+    vantage = " Probed from outside the cluster's network." if endpoints.facts.quorum.vantage is Vantage.OUTSIDE else ""
+    endpoint = f"{endpoint_kind(endpoints.facts.quorum)} endpoint {voter.endpoint}"
     return f"Voter {voter.id}'s {endpoint} {faults_text(voter)}. {endpoints.verdict}{vantage}"
 
 
-def _verdict(quorum: Quorum, election: ElectionForecast) -> str:
+def _verdict(facts: Facts, election: ElectionForecast) -> str:
     """Returns what `kraftwatch what-if` answers for a restart of all controllers, as sentences."""
     could = {
         True: "If all controllers restarted now, a leader could still be elected",
         False: "If all controllers restarted now, no leader could be elected",
         None: "Whether a leader could be elected if all controllers restarted now is not known",
-    }[electable(quorum)]
-    voters = quorum.dialled_nodes
+    }[electable(facts)]
+    voters = facts.nodes.voters
     work = sum(_works(voter) for voter in voters)
     unchecked = sum(voter.reachable and not _works(voter) for voter in voters)
-    counted = f"{work} of {len(voters)} {endpoint_kind(quorum)} endpoints {'works' if work == 1 else 'work'}"
+    counted = f"{work} of {len(voters)} {endpoint_kind(facts.quorum)} endpoints {'works' if work == 1 else 'work'}"
     more = f", {unchecked} could not be checked" if unchecked else ""
     sentence = f"{could}: {counted}{more}."
     last = [key.id for key in election.indispensable]
@@ -199,7 +200,7 @@ def _works(voter: NodeFacts) -> bool:
 
 
 def _evidence(endpoints: _VoterEndpoints, voter: NodeFacts) -> dict[str, Plain]:
-    quorum, probe = endpoints.quorum, voter.probe
+    quorum, probe = endpoints.facts.quorum, voter.probe
     registration = quorum.controllers.get(voter.id)
     return {
         "voter": str(voter.key),
@@ -229,7 +230,7 @@ def _certificate(certificate: ServerCertificate) -> dict[str, Plain]:
 
 def _remedy(endpoints: _VoterEndpoints, voter: NodeFacts) -> Iterable[str]:
     unresolved = [
-        controller for controller in endpoints.quorum.dialled_nodes if EndpointFault.NAME_NOT_FOUND in controller.faults
+        controller for controller in endpoints.facts.nodes.voters if EndpointFault.NAME_NOT_FOUND in controller.faults
     ]
     if unresolved:
         yield from _restore_names(endpoints, unresolved)
@@ -238,21 +239,21 @@ def _remedy(endpoints: _VoterEndpoints, voter: NodeFacts) -> Iterable[str]:
             yield from _fix(endpoints, voter, fault)
     if voter.only_its_restart_helps:
         return
-    kind = endpoint_kind(endpoints.quorum)
+    kind = endpoint_kind(endpoints.facts.quorum)
     yield f"# Check the {kind} endpoints: CurrentVoters must show each controller's real endpoint"
-    yield describe_status(endpoints.quorum, excluding=voter.id)
+    yield describe_status(endpoints.facts, excluding=voter.id)
 
 
 def _restore_names(endpoints: _VoterEndpoints, unresolved: Sequence[NodeFacts]) -> Iterable[str]:
     """Yields the steps that were proven on a real quorum: with the old names back, each restart updates one record."""
-    yield from resolve_names_first(endpoints.quorum)
-    known = endpoints.quorum.addresses
+    yield from resolve_names_first(endpoints.facts)
+    known = endpoints.facts.quorum.addresses
     hosts = sorted({voter.endpoint.host for voter in unresolved if voter.endpoint})
     names = [f"{host} (it was {and_join(known[host])})" if known.get(host) else host for host in hosts]
     yield from (f"# Make {name} resolve again on every controller and broker" for name in names)
     leader = endpoints.leader
     last = f", the leader (controller {leader.id}) last" if leader else ", the leader last"
-    if endpoints.quorum.is_static:
+    if endpoints.facts.quorum.is_static:
         yield (
             "# If a name changed for good, write the new one into controller.quorum.voters on every controller and "
             f"broker, and restart the controllers one by one{last}"
@@ -260,7 +261,7 @@ def _restore_names(endpoints: _VoterEndpoints, unresolved: Sequence[NodeFacts]) 
         yield "# Remove the old names only when every controller and broker has the new ones"
         return
     nodes = [voter.id for voter in unresolved]
-    if len(nodes) == len(endpoints.quorum.dialled_nodes):
+    if len(nodes) == len(endpoints.facts.nodes.voters):
         renamed = f"the controllers one by one under their new names{last}"
     elif len(nodes) > 1:
         renamed = f"controllers {and_join(nodes)} one by one under their new names" + (
@@ -279,11 +280,11 @@ def _fix(endpoints: _VoterEndpoints, voter: NodeFacts, fault: EndpointFault) -> 
         case EndpointFault.NAME_NOT_FOUND:
             return
         case EndpointFault.OTHER_RESPONDER:
-            yield reach_step(endpoints.quorum, voter)
+            yield reach_step(endpoints.facts, voter)
         case EndpointFault.REFUSED_WHILE_FETCHING:
             yield f"# Check on controller {node}'s host where it listens: it runs, but nothing listens at {endpoint}"
             yield f"# Make {endpoint} reach it again, by port mapping or listener"
-            yield _moved_step(endpoints.quorum, node)
+            yield _moved_step(endpoints.facts.quorum, node)
         case EndpointFault.REGISTRATION_DIFFERS:
             yield from _update_record(endpoints, node)
         case EndpointFault.CERTIFICATE:
@@ -319,12 +320,12 @@ def _update_record(endpoints: _VoterEndpoints, node: NodeId) -> Iterable[str]:
     yield f"# If its record has not changed after one minute, restart controller {node}"
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
+def _resolved(facts: Facts, subject: Subject) -> str:
     node = subject.node
-    voter = next((controller for controller in quorum.dialled_nodes if controller.id == node), None)
+    voter = next((controller for controller in facts.nodes.voters if controller.id == node), None)
     if voter is None:
         return f"Controller {node} is not a voter."
-    endpoint = f"{endpoint_kind(quorum)} endpoint {voter.endpoint}"
+    endpoint = f"{endpoint_kind(facts.quorum)} endpoint {voter.endpoint}"
     if (voter.refused and not voter.faults and not voter.following.fetches) or _is_down_with_its_name(voter):
         return f"Controller {node} is down. Its {endpoint} is not known to be wrong."
     if not _works(voter):

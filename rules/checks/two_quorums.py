@@ -30,32 +30,32 @@ What not to do
 import shlex
 from collections.abc import Iterable, Sequence
 
-from rules.analysis.freshness import fresh_poll, fresh_views
-from rules.analysis.now import leads
-from rules.analysis.other_quorums import other_quorums
-from rules.analysis.roles import known_controllers
-from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
+from rules.answers.now import leads
+from rules.facts.freshness import fresh_poll, fresh_views
+from rules.facts.quorum import Facts
+from rules.finding import Finding, Plain, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, plural
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.monitoring import LeaderView
-from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_replication
 from rules.remedies.start_conditions import COPY_METADATA_FIRST
+from rules.rule import Need, Rule
 
 _MOST_NAMED = 5
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum if controllers lead voters that are not its own."""
-    if not fresh_views(quorum):
+    if not fresh_views(facts.quorum):
         yield UnknownResult(why="no controller has recently reported its leader")
         return
-    if others := quorum.derived(other_quorums):
-        yield _finding(quorum, others)
+    if others := facts.other_quorums:
+        yield _finding(facts, others)
 
 
-def _finding(quorum: Quorum, others: Sequence[LeaderView]) -> Finding:
+def _finding(facts: Facts, others: Sequence[LeaderView]) -> Finding:
+    quorum = facts.quorum
     poll = fresh_poll(quorum)
     own = sorted(poll.voter_keys if poll else quorum.committed.keys if quorum.committed else ())
     leader, epoch = (poll.leader_id, poll.leader_epoch) if poll else (quorum.leader_id, quorum.leader_epoch)
@@ -85,9 +85,9 @@ def _finding(quorum: Quorum, others: Sequence[LeaderView]) -> Finding:
             "cluster_id": quorum.cluster_id,
             "brokers_registered_in_the_followed_quorum": len(quorum.brokers),
         },
-        remedy=tuple(_remedy(quorum, leader, others, singles=singles)),
+        remedy=tuple(_remedy(facts, leader, others, singles=singles)),
         starts=tuple(view.leader_id for view in others if view.leader_id is not None),
-        keep_running=known_controllers(quorum),
+        keep_running=facts.known_controllers,
     )
 
 
@@ -100,7 +100,8 @@ def _voters(voters: Iterable[ReplicaKey]) -> str:
     return f"{'voter' if len(named) == 1 else 'voters'} {and_join(named, _MOST_NAMED)}"
 
 
-def _remedy(quorum: Quorum, leader: NodeId | None, others: Sequence[LeaderView], *, singles: bool) -> Iterable[str]:
+def _remedy(facts: Facts, leader: NodeId | None, others: Sequence[LeaderView], *, singles: bool) -> Iterable[str]:
+    quorum = facts.quorum
     yield COPY_METADATA_FIRST
     if singles:
         yield (
@@ -108,8 +109,8 @@ def _remedy(quorum: Quorum, leader: NodeId | None, others: Sequence[LeaderView],
             "--no-initial-controllers, and add them to its voters one by one"
         )
     yield "# Find out which quorum the brokers follow: its leader lists them as observers"
-    yield describe_replication(quorum)
-    yield from (describe_replication(quorum, at=view.endpoint) for view in others)
+    yield describe_replication(facts)
+    yield from (describe_replication(facts, at=view.endpoint) for view in others)
     registered = plural(len(quorum.brokers), "broker")
     followed = "without a leader" if leader is None else f"of leader {leader}"
     then = "that quorum, once it has a leader" if leader is None else f"leader {leader}"
@@ -127,8 +128,8 @@ def _remedy(quorum: Quorum, leader: NodeId | None, others: Sequence[LeaderView],
         yield f"# Start {name} again, which then follows {then}"
 
 
-def _resolved(quorum: Quorum, _subject: Subject) -> str:
-    return f"No controller leads another quorum with this cluster id. {leads(quorum)}."
+def _resolved(facts: Facts, _subject: Subject) -> str:
+    return f"No controller leads another quorum with this cluster id. {leads(facts.quorum)}."
 
 
 RULE = Rule(

@@ -27,23 +27,24 @@ What not to do
     Do not treat this as the end of an outage: first check that the partitions recover.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, hold, keep_firing_for
+from rules.facts.quorum import Facts
+from rules.finding import Finding, RuleResult, Severity, Thresholds, hold, keep_firing_for
 from rules.formatting import and_join, numbered, plural, topic_text, utc_text
 from rules.model.history import UncleanElections
 from rules.model.identifiers import TopicId
-from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_topic
 from rules.remedies.start_conditions import copy_sentence, unflushed_sentence
+from rules.rule import Need, Rule
 
 KEEP_FIRING_FOR = keep_firing_for(600.0, "an unclean election, or after it was read if that was later")
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each topic with a recent unclean election."""
+    quorum = facts.quorum
     newest = quorum.newest_timestamp_ms
     if newest is None:
         return
@@ -55,34 +56,30 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         ):
             worst[election.topic_id] = election
     for election in sorted(worst.values(), key=lambda each: (each.topic or "", each.topic_id)):
-        yield _finding(quorum, election)
+        yield _finding(facts, election)
 
 
-def _recovering(quorum: Quorum) -> Counter[TopicId]:
-    return Counter(recovery.topic_id for recovery in quorum.recovering)
-
-
-def _finding(quorum: Quorum, one: UncleanElections) -> Finding:
+def _finding(facts: Facts, one: UncleanElections) -> Finding:
     name = topic_text(one.topic, one.topic_id)
     return Finding(
         subject=Subject("topic", name),
         severity=_severity(one),
         summary=f"{plural(one.elections, 'unclean leader election')} for topic {name}, the newest at "
-        f"{utc_text(one.last_timestamp_ms)}. {_loss(quorum, one)}",
+        f"{utc_text(one.last_timestamp_ms)}. {_loss(facts, one)}",
         evidence={
             "topic": one.topic,
             "topic_id": one.topic_id,
             "elections": one.elections,
             "elections_of_the_last_leader": one.last_leaders,
             "partitions": [*one.partitions],
-            "partitions_recovering_now": quorum.derived(_recovering)[one.topic_id],
+            "partitions_recovering_now": facts.recovering_topics[one.topic_id],
             "elected": [*one.leaders],
             "in_sync_before_and_not_elected": [*one.passed_over],
             "first": utc_text(one.first_timestamp_ms),
             "newest_offset": one.last_offset,
         },
         starts=one.passed_over,
-        remedy=_remedy(quorum, one),
+        remedy=_remedy(facts, one),
     )
 
 
@@ -97,7 +94,7 @@ def _severity(one: UncleanElections) -> Severity:
     return Severity.INFO if one.most_replicas == 1 else Severity.WARNING
 
 
-def _loss(quorum: Quorum, one: UncleanElections) -> str:
+def _loss(facts: Facts, one: UncleanElections) -> str:
     if _only_last_leaders(one):
         return unflushed_sentence(one.leaders, only_replica=one.most_replicas == 1)
     passed_over = and_join(one.passed_over, 6) if one.passed_over else "unknown"
@@ -106,10 +103,10 @@ def _loss(quorum: Quorum, one: UncleanElections) -> str:
         brokers = f"Brokers {and_join(one.leaders, 6)} were"
     emptied = [
         replicas
-        for replicas in quorum.history.emptied
+        for replicas in facts.quorum.history.emptied
         if replicas.topic_id == one.topic_id and replicas.broker in one.leaders
     ]
-    copies = copy_sentence(quorum, (*one.passed_over, *(node for replicas in emptied for node in replicas.others)))
+    copies = copy_sentence(facts, (*one.passed_over, *(node for replicas in emptied for node in replicas.others)))
     if emptied and not one.passed_over:
         without = numbered("Broker", sorted({replicas.broker for replicas in emptied}), 6)
         return f"{without} led last, and came back without the log directory: all records may be lost.{copies}"
@@ -118,10 +115,10 @@ def _loss(quorum: Quorum, one: UncleanElections) -> str:
     )
 
 
-def _remedy(quorum: Quorum, one: UncleanElections) -> tuple[str, ...]:
+def _remedy(facts: Facts, one: UncleanElections) -> tuple[str, ...]:
     check: tuple[str, ...] = ()
     if one.topic is not None:
-        check = ("# Check the leader and the in-sync replicas now", describe_topic(quorum, one.topic, one.leaders))
+        check = ("# Check the leader and the in-sync replicas now", describe_topic(facts, one.topic, one.leaders))
     if _only_last_leaders(one):
         brokers = f"broker{'' if len(one.leaders) == 1 else 's'} {and_join(one.leaders, 6)}"
         return (
@@ -138,9 +135,9 @@ def _remedy(quorum: Quorum, one: UncleanElections) -> tuple[str, ...]:
     )
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
+def _resolved(facts: Facts, subject: Subject) -> str:
     recovering = sum(
-        subject.name in (recovery.topic, topic_text(None, recovery.topic_id)) for recovery in quorum.recovering
+        subject.name in (recovery.topic, topic_text(None, recovery.topic_id)) for recovery in facts.quorum.recovering
     )
     now = f"{plural(recovering, 'partition')} of it still RECOVERING" if recovering else "no partition of it RECOVERING"
     return f"No further unclean election of {subject}; {now}. Records that were lost are not restored."

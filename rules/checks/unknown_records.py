@@ -22,11 +22,12 @@ What not to do
 
 from collections.abc import Iterable, Mapping
 
-from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, hold
+from rules.facts.quorum import Facts
+from rules.finding import Finding, Plain, RuleResult, Severity, Thresholds, hold
 from rules.formatting import and_join, plural
 from rules.model.monitoring import UnknownRecordType
-from rules.model.quorum import Quorum
 from rules.model.subject import Subject
+from rules.rule import Rule
 
 FACTS: Mapping[str, str] = {
     "RegisterBrokerRecord": "registrations of brokers",
@@ -57,11 +58,11 @@ FACTS: Mapping[str, str] = {
 """What the rules know from a record, by Kafka's class: of all records that a rule depends on."""
 
 
-def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, _thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about all records that no rule needs, and one for each record that a rule needs."""
     needed: dict[str, list[UnknownRecordType]] = {}
     others = []
-    for record_type in quorum.unknown_records:
+    for record_type in facts.quorum.unknown_records:
         if record_type.kafka_class is not None and record_type.kafka_class in FACTS:
             needed.setdefault(record_type.kafka_class, []).append(record_type)
         else:

@@ -35,26 +35,16 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.registered_node import METADATA_VERSION, RegisteredNode, registered_nodes
-from rules.finding import (
-    HOLD,
-    Finding,
-    Need,
-    Plain,
-    Rule,
-    RuleResult,
-    Severity,
-    Threshold,
-    Thresholds,
-    hold,
-    keep_firing_for,
-)
+from rules.facts.quorum import Facts
+from rules.facts.registered_node import METADATA_VERSION, RegisteredNode
+from rules.finding import HOLD, Finding, Plain, RuleResult, Severity, Threshold, Thresholds, hold, keep_firing_for
 from rules.formatting import and_join, plural, utc_text
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import FEATURES_TOOL, describe_features, upgrade_feature
 from rules.remedies.unregister import unregister_steps
+from rules.rule import Need, Rule
 
 KRAFT_VERSION = "kraft.version"
 FINALIZE = Threshold(
@@ -79,21 +69,22 @@ _CHANGED_RECORDS = (8, 11, 13, 14, 15, 17, 23, 30, 32, 33)
 """The levels at which records changed (MetadataVersion.didMetadataChange): Kafka refuses to go below such a level."""
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns findings on unsupported levels, on mixed versions and on levels that can be finalized."""
-    nodes = quorum.derived(registered_nodes)
+    quorum = facts.quorum
+    nodes = facts.registered_nodes
     levels = _levels(quorum)
     if quorum.log_complete and not quorum.metadata_version and not _may_be_set(quorum):
-        yield _no_metadata_version(quorum, nodes, thresholds)
-    yield from _dynamic_by_release(quorum, thresholds)
+        yield _no_metadata_version(facts, nodes, thresholds)
+    yield from _dynamic_by_release(facts, thresholds)
     for node in nodes:
         wrong = [(each, level) for each, level in levels.items() if not _supports(node, each, level)]
         if wrong:
-            yield _unsupported_level(quorum, node, wrong)
+            yield _unsupported_level(facts, node, wrong)
     if _mixed(nodes):
-        yield _mixed_versions(quorum, nodes)
+        yield _mixed_versions(facts, nodes)
     else:
-        yield from _finalizable_levels(quorum, nodes, levels, thresholds)
+        yield from _finalizable_levels(facts, nodes, levels, thresholds)
 
 
 def _levels(quorum: Quorum) -> dict[str, int]:
@@ -108,7 +99,7 @@ def _may_be_set(quorum: Quorum) -> bool:
     return unknown or quorum.open_transaction is not None
 
 
-def _no_metadata_version(quorum: Quorum, nodes: list[RegisteredNode], thresholds: Thresholds) -> Finding:
+def _no_metadata_version(facts: Facts, nodes: list[RegisteredNode], thresholds: Thresholds) -> Finding:
     ranges = [node.range(METADATA_VERSION) for node in nodes]
     lowest, highest = (
         max((range_.lowest for range_ in ranges), default=0),
@@ -121,15 +112,15 @@ def _no_metadata_version(quorum: Quorum, nodes: list[RegisteredNode], thresholds
         else "the controllers work at the lowest level, 3.0-IV1, and an upgrade to Kafka 4.0 would fail"
     )
     finalize = (
-        (upgrade_feature(quorum, METADATA_VERSION, highest),) if 0 < highest >= lowest else (describe_features(quorum),)
+        (upgrade_feature(facts, METADATA_VERSION, highest),) if 0 < highest >= lowest else (describe_features(facts),)
     )
     return Finding(
         subject=Subject(METADATA_VERSION),
         severity=Severity.WARNING,
         summary=f"The metadata log sets no metadata.version: {works}.",
         evidence={
-            "last_committed_offset": quorum.last_offset,
-            "finalized_levels": {**quorum.features},
+            "last_committed_offset": facts.quorum.last_offset,
+            "finalized_levels": {**facts.quorum.features},
             "nodes_by_supported_levels": _groups(nodes),
         },
         remedy=(
@@ -155,7 +146,7 @@ def _mixed(nodes: list[RegisteredNode]) -> bool:
     return not alike or len({node.range(METADATA_VERSION) for node in nodes}) > 1
 
 
-def _unsupported_level(quorum: Quorum, node: RegisteredNode, wrong: list[tuple[str, int]]) -> Finding:
+def _unsupported_level(facts: Facts, node: RegisteredNode, wrong: list[tuple[str, int]]) -> Finding:
     what = and_join(f"{feature} {level} (it supports {node.range(feature)})" for feature, level in wrong)
     return Finding(
         subject=node.subject,
@@ -167,30 +158,30 @@ def _unsupported_level(quorum: Quorum, node: RegisteredNode, wrong: list[tuple[s
             "supported_levels": [str(feature) for feature in node.features],
         },
         remedy=(
-            *_upgrade_or_remove(quorum, node),
+            *_upgrade_or_remove(facts, node),
             "# Check the levels that the active controller supports and the finalized levels",
-            describe_features(quorum),
+            describe_features(facts),
         ),
         starts=(node.registration.id,),
     )
 
 
-def _upgrade_or_remove(quorum: Quorum, node: RegisteredNode) -> Iterable[str]:
+def _upgrade_or_remove(facts: Facts, node: RegisteredNode) -> Iterable[str]:
     if node.left_over:
         yield f"# Remove its registration: node {node.registration.id} runs as a controller only"
-        yield from unregister_steps(quorum, [node])
+        yield from unregister_steps(facts, [node])
         return
     upgrade = f"Upgrade {node.name}" if node.running else f"Start {node.name} (not running) with a newer version"
     yield f"# {upgrade}: it cannot take part with the version that it registered last"
-    yield from _if_gone(quorum, [] if node.running else [node])
+    yield from _if_gone(facts, [] if node.running else [node])
 
 
-def _mixed_versions(quorum: Quorum, nodes: list[RegisteredNode]) -> Finding:
+def _mixed_versions(facts: Facts, nodes: list[RegisteredNode]) -> Finding:
     newest = max(node.range(METADATA_VERSION).highest for node in nodes)
     behind = [node for node in nodes if node.range(METADATA_VERSION).highest < newest]
     ahead = [node for node in nodes if node.range(METADATA_VERSION).highest == newest]
     since = max(min(node.since_ms for node in group) for group in (ahead, behind)) if behind else _differ_since(nodes)
-    age = Millis(max(0, (quorum.newest_timestamp_ms or since) - since))
+    age = Millis(max(0, (facts.quorum.newest_timestamp_ms or since) - since))
     if behind:
         levels = sorted({node.range(METADATA_VERSION).highest for node in behind})
         what = (
@@ -207,13 +198,13 @@ def _mixed_versions(quorum: Quorum, nodes: list[RegisteredNode]) -> Finding:
         evidence={
             "nodes_by_supported_levels": _groups(nodes),
             "outdated_and_not_running": [node.name for node in behind if not node.running],
-            "metadata_version": quorum.metadata_version,
+            "metadata_version": facts.quorum.metadata_version,
             "since": utc_text(since),
         },
         remedy=(
-            *_catch_up(quorum, behind),
+            *_catch_up(facts, behind),
             "# Check the levels that the active controller supports and the finalized levels",
-            describe_features(quorum),
+            describe_features(facts),
         ),
         starts=tuple(node.registration.id for node in behind or nodes),
         condition_age_ms=age,
@@ -229,7 +220,7 @@ def _differ_since(nodes: list[RegisteredNode]) -> Millis:
     return min(sorted(of_role.values())[1] for of_role in first.values() if len(of_role) > 1)
 
 
-def _catch_up(quorum: Quorum, behind: list[RegisteredNode]) -> Iterable[str]:
+def _catch_up(facts: Facts, behind: list[RegisteredNode]) -> Iterable[str]:
     running = [node.name for node in behind if node.running]
     stopped = [node for node in behind if not node.running and not node.left_over]
     left_over = [node for node in behind if node.left_over]
@@ -238,20 +229,20 @@ def _catch_up(quorum: Quorum, behind: list[RegisteredNode]) -> Iterable[str]:
         yield f"# Upgrade {and_join(running, 8)} to the version of the others{in_turn}"
     if stopped:
         yield f"# Start {and_join(node.name for node in stopped)} (not running) with the version of the others"
-        yield from _if_gone(quorum, stopped)
+        yield from _if_gone(facts, stopped)
     if left_over:
         names = and_join(node.name for node in left_over)
         yield f"# Remove registrations whose nodes run as controllers only: {names}"
-        yield from unregister_steps(quorum, left_over[:_MOST_REMOVED])
+        yield from unregister_steps(facts, left_over[:_MOST_REMOVED])
     if not behind:
         yield "# Give all nodes the same version and the same unstable.feature.versions.enable, one after the other"
 
 
-def _if_gone(quorum: Quorum, stopped: list[RegisteredNode]) -> Iterable[str]:
+def _if_gone(facts: Facts, stopped: list[RegisteredNode]) -> Iterable[str]:
     if stopped:
         name = stopped[0].name if len(stopped) == 1 else "one of them"
         yield f"# If {name} no longer exists, remove its registration with the following steps"
-        yield from unregister_steps(quorum, stopped[:_MOST_REMOVED])
+        yield from unregister_steps(facts, stopped[:_MOST_REMOVED])
 
 
 def _groups(nodes: list[RegisteredNode]) -> dict[str, Plain]:
@@ -262,9 +253,9 @@ def _groups(nodes: list[RegisteredNode]) -> dict[str, Plain]:
 
 
 def _finalizable_levels(
-    quorum: Quorum, nodes: list[RegisteredNode], levels: dict[str, int], thresholds: Thresholds
+    facts: Facts, nodes: list[RegisteredNode], levels: dict[str, int], thresholds: Thresholds
 ) -> Iterable[Finding]:
-    newest = quorum.newest_timestamp_ms
+    newest = facts.quorum.newest_timestamp_ms
     if not nodes or newest is None:
         return
     age = Millis(max(0, newest - max(node.since_ms for node in nodes)))
@@ -273,16 +264,16 @@ def _finalizable_levels(
     highest = min(node.range(METADATA_VERSION).highest for node in nodes)
     in_force = levels.get(METADATA_VERSION)
     if in_force is not None and highest > in_force:
-        yield _finalizable(quorum, nodes, METADATA_VERSION, in_force, highest, age)
+        yield _finalizable(facts, nodes, METADATA_VERSION, in_force, highest, age)
     kraft = min(node.range(KRAFT_VERSION).highest for node in nodes)
     # Nodes that are not mixed support one range of metadata.version, and below 3.7 controllers do not register.
     able = highest >= _UPGRADES_KRAFT and any(node.role == "controller" for node in nodes)
-    if able and quorum.kraft_version == 0 and kraft > 0:
-        yield _finalizable(quorum, nodes, KRAFT_VERSION, 0, kraft, age)
+    if able and facts.quorum.kraft_version == 0 and kraft > 0:
+        yield _finalizable(facts, nodes, KRAFT_VERSION, 0, kraft, age)
 
 
 def _finalizable(
-    quorum: Quorum, nodes: list[RegisteredNode], feature: str, in_force: int, highest: int, age: Millis
+    facts: Facts, nodes: list[RegisteredNode], feature: str, in_force: int, highest: int, age: Millis
 ) -> Finding:
     warning = (
         f"# When the version has proven stable, finalize it: {_way_back(in_force, highest)}"
@@ -290,7 +281,7 @@ def _finalizable(
         else "# Make the quorum dynamic if you want to change voters and replace disks with add-controller and "
         "remove-controller: there is no way back"
     )
-    since = utc_text((quorum.newest_timestamp_ms or age) - age)
+    since = utc_text((facts.quorum.newest_timestamp_ms or age) - age)
     after = () if feature == METADATA_VERSION else (_BOOTSTRAP_SERVERS,)
     return Finding(
         subject=Subject(feature),
@@ -304,16 +295,16 @@ def _finalizable(
             "since": since,
             "controllers_registered": sum(node.role == "controller" for node in nodes),
             "brokers_registered": sum(node.role == "broker" for node in nodes),
-            "finalized_levels": dict(_levels(quorum)),
+            "finalized_levels": dict(_levels(facts.quorum)),
         },
-        remedy=(describe_features(quorum), warning, upgrade_feature(quorum, feature, highest), *after),
+        remedy=(describe_features(facts), warning, upgrade_feature(facts, feature, highest), *after),
         condition_age_ms=age,
     )
 
 
-def _dynamic_by_release(quorum: Quorum, thresholds: Thresholds) -> Iterable[Finding]:
+def _dynamic_by_release(facts: Facts, thresholds: Thresholds) -> Iterable[Finding]:
     """Returns a finding if an upgrade of the release made the quorum dynamic recently (KAFKA-21426)."""
-    upgrade, newest = quorum.history.kraft_upgrade, quorum.newest_timestamp_ms
+    upgrade, newest = facts.quorum.history.kraft_upgrade, facts.quorum.newest_timestamp_ms
     if upgrade is None or upgrade.metadata_version is None or newest is None:
         return
     if newest - upgrade.timestamp_ms > thresholds.ms(KEEP_FIRING_FOR.name):
@@ -334,7 +325,7 @@ def _dynamic_by_release(quorum: Quorum, thresholds: Thresholds) -> Iterable[Find
             _BOOTSTRAP_SERVERS,
             f"# On clusters that are to stay static, raise the level with --feature metadata.version="
             f"{upgrade.metadata_version} instead of --release-version",
-            describe_features(quorum),
+            describe_features(facts),
         ),
         # The records are proof: the hold is for nodes that an upgrade has not reached yet.
         hold_ms=Millis(0),
@@ -347,7 +338,8 @@ def _way_back(in_force: int, highest: int) -> str:
     return "there is no safe way back" if changed else f"{FEATURES_TOOL} downgrade can set level {in_force} again"
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
+def _resolved(facts: Facts, subject: Subject) -> str:
+    quorum = facts.quorum
     if subject == _BY_RELEASE:
         return f"kraft.version is {quorum.kraft_version}: the quorum stays dynamic."
     if subject == Subject("nodes"):

@@ -31,24 +31,27 @@ What not to do
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from rules.analysis.freshness import fresh_poll, fresh_views
-from rules.analysis.leadership import disagreeing_views, reported_leaders
-from rules.analysis.now import leads
-from rules.analysis.static_voters import listed_voters, two_majorities, voter_lists
-from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
+from rules.answers.now import leads
+from rules.facts.freshness import fresh_poll, fresh_views
+from rules.facts.leadership import reported_leaders
+from rules.facts.quorum import Facts
+from rules.facts.static_voters import listed_voters
+from rules.finding import Finding, Plain, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, numbered, utc_text
 from rules.model.identifiers import Epoch, NodeId
 from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import contradiction_steps, describe_status
+from rules.rule import Need, Rule
 
 _VOTERS_SETTING = "controller.quorum.voters"
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each controller that disagrees, or one about the quorum if an epoch has two leaders."""
-    yield from _configured_voters(quorum)
+    quorum = facts.quorum
+    yield from _configured_voters(facts)
     views = fresh_views(quorum)
     if not views:
         yield UnknownResult(why="no controller has recently reported its leader")
@@ -59,24 +62,24 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         return
     epoch, leaders = newest
     if len(leaders) > 1:
-        yield _two_leaders(quorum, views, epoch, leaders)
+        yield _two_leaders(facts, views, epoch, leaders)
         return
-    disagreeing = disagreeing_views(quorum)
+    disagreeing = facts.disagreeing_views
     described = _views(views) if disagreeing else {}
     for view in disagreeing:
-        yield _disagreement(quorum, described, view, epoch, leaders[0])
+        yield _disagreement(facts, described, view, epoch, leaders[0])
     yield from _voters_without_view(quorum, views)
 
 
-def _configured_voters(quorum: Quorum) -> Iterable[Finding]:
+def _configured_voters(facts: Facts) -> Iterable[Finding]:
     """Yields a finding if controllers of a static quorum count votes by different lists."""
-    lists, poll = quorum.derived(voter_lists), fresh_poll(quorum)
+    lists, poll = facts.voter_lists, fresh_poll(facts.quorum)
     voters = {node: listed_voters(text) for node, text in lists.items()}
     if poll is None or len({*voters.values()}) < 2:
         return
     usual = Counter(voters.values()).most_common(1)[0][0]
     different = sorted(node for node, one in voters.items() if one != usual)
-    apart, led = quorum.derived(two_majorities), frozenset(row.key.id for row in poll.voters)
+    apart, led = facts.two_majorities, frozenset(row.key.id for row in poll.voters)
     grouped: dict[str, list[NodeId]] = {}
     for node, text in sorted(lists.items()):
         grouped.setdefault(text, []).append(node)
@@ -96,7 +99,7 @@ def _configured_voters(quorum: Quorum) -> Iterable[Finding]:
             f"# Compare {_VOTERS_SETTING} in the configuration of every controller and broker",
             f"# Give {numbered('controller', different)} the list of the others, and restart "
             f"{'it' if len(different) == 1 else 'them one at a time, the leader last'}",
-            describe_status(quorum),
+            describe_status(facts),
         ),
         starts=tuple(different),
         keep_running=led if apart else frozenset(),
@@ -127,7 +130,8 @@ def _views(views: list[LeaderView]) -> dict[str, Plain]:
     return {str(_subject(view)): f"{_described(view)}, since {utc_text(view.since_ms)} or before" for view in views}
 
 
-def _two_leaders(quorum: Quorum, views: list[LeaderView], epoch: Epoch, leaders: Sequence[NodeId]) -> Finding:
+def _two_leaders(facts: Facts, views: list[LeaderView], epoch: Epoch, leaders: Sequence[NodeId]) -> Finding:
+    quorum = facts.quorum
     return Finding(
         subject=Subject("quorum"),
         severity=Severity.CRITICAL,
@@ -140,16 +144,16 @@ def _two_leaders(quorum: Quorum, views: list[LeaderView], epoch: Epoch, leaders:
             "leader_reported_by_poll": quorum.poll.leader_id if quorum.poll else None,
             "last_committed_offset": quorum.last_offset,
         },
-        remedy=contradiction_steps(quorum),
+        remedy=contradiction_steps(facts),
     )
 
 
-def _disagreement(quorum: Quorum, views: dict[str, Plain], view: LeaderView, epoch: Epoch, leader: NodeId) -> Finding:
+def _disagreement(facts: Facts, views: dict[str, Plain], view: LeaderView, epoch: Epoch, leader: NodeId) -> Finding:
     subject = _subject(view)
     name = str(subject)
-    is_voter = view.node in quorum.voting_ids
-    facts = None if view.node is None else quorum.nodes.get(view.node)
-    elsewhere = not view.this_cluster and facts is not None and facts.following.fetches
+    is_voter = view.node in facts.quorum.voting_ids
+    controller = None if view.node is None else facts.nodes.get(view.node)
+    elsewhere = not view.this_cluster and controller is not None and controller.following.fetches
     missing = is_voter and not elsewhere
     consequence = f" Controller {view.node} takes no part in the quorum and its vote is missing." if missing else ""
     sentence = f"{name} disagrees on the leader: it {_described(view)}, but controller {leader} leads epoch {epoch}."
@@ -170,30 +174,31 @@ def _disagreement(quorum: Quorum, views: dict[str, Plain], view: LeaderView, epo
             "is_voter": is_voter,
             "views": views,
         },
-        remedy=_remedy(quorum, view, leader),
-        keep_running=frozenset(node for node in quorum.voting_ids if node != view.node)
+        remedy=_remedy(facts, view, leader),
+        keep_running=frozenset(node for node in facts.quorum.voting_ids if node != view.node)
         if view.this_cluster
         else frozenset(),
         starts=() if view.node is None else (view.node,),
     )
 
 
-def _remedy(quorum: Quorum, view: LeaderView, leader: NodeId) -> tuple[str, ...]:
+def _remedy(facts: Facts, view: LeaderView, leader: NodeId) -> tuple[str, ...]:
     if not view.this_cluster:
         return (
             f"# Correct the address {view.endpoint}, or the process there: it is a node with another cluster id",
-            describe_status(quorum, excluding=view.node),
+            describe_status(facts, excluding=view.node),
         )
     return (
         f"# Check in the log of {_subject(view)} why it does not hear from controller {leader}: network, name "
         "resolution, endpoints",
         "# Restart it when it can reach the other controllers; do not restart another voter",
         "# Check which replicas fetch from the leader",
-        describe_status(quorum, excluding=view.node),
+        describe_status(facts, excluding=view.node),
     )
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
+def _resolved(facts: Facts, subject: Subject) -> str:
+    quorum = facts.quorum
     if subject == Subject(_VOTERS_SETTING):
         return f"The controllers that answer have the same {_VOTERS_SETTING}."
     if subject == Subject("quorum"):

@@ -29,19 +29,20 @@ What not to do
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rules.analysis.freshness import needed
-from rules.analysis.now import committed_voters
-from rules.analysis.voter_status import VoterStatus, in_sync_count, moving_voters, voter_statuses
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold, window_of
+from rules.answers.now import committed_voters
+from rules.facts.following import Following, following, same_replica
+from rules.facts.freshness import needed
+from rules.facts.quorum import Facts
+from rules.facts.voter_status import VoterStatus, in_sync_count, moving_voters
+from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, hold, window_of
 from rules.formatting import and_join, ms_text, needed_text, utc_text
-from rules.model.following import Following, following, same_replica
 from rules.model.history import VoterChange
 from rules.model.identifiers import Endpoint, Millis, NodeId, ReplicaKey
 from rules.model.membership import VoterSet, majority
-from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
+from rules.rule import Need, Rule
 
 WINDOW = window_of("removals of a voter", "The newest 64 changes of the voter set are remembered")
 REMOVALS = Threshold(
@@ -53,16 +54,16 @@ REMOVALS = Threshold(
 )
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns a finding while the leader's voter set is not the committed one, and one for each repeated removal."""
-    poll, committed = needed(quorum.poll), needed(quorum.committed)
+    poll, committed = needed(facts.quorum.poll), needed(facts.quorum.committed)
     added = _missing(poll.voter_keys, committed.keys)
     removed = _missing(committed.keys, poll.voter_keys)
     moving = moving_voters(poll, committed)
     if added or removed or moving:
-        statuses = quorum.derived(voter_statuses)
-        yield _finding(quorum, committed, poll, _Change(added=added, removed=removed, moving=moving), statuses)
-    yield from _repeated_removals(quorum, poll, thresholds)
+        statuses = facts.voter_statuses
+        yield _finding(facts, committed, poll, _Change(added=added, removed=removed, moving=moving), statuses)
+    yield from _repeated_removals(facts, poll, thresholds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +91,7 @@ def _missing(keys: frozenset[ReplicaKey], others: frozenset[ReplicaKey]) -> list
 
 
 def _finding(
-    quorum: Quorum,
+    facts: Facts,
     committed: VoterSet,
     poll: Poll,
     change: _Change,
@@ -115,16 +116,16 @@ def _finding(
             "majority": needed,
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
-            "high_watermark": quorum.high_watermark,
+            "high_watermark": facts.quorum.high_watermark,
         },
-        remedy=tuple(_remedy(quorum, poll, statuses)),
+        remedy=tuple(_remedy(facts, poll, statuses)),
         starts=tuple(status.key.id for status in statuses if status.following is Following.NOT_FETCHING),
     )
 
 
-def _remedy(quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...]) -> Iterable[str]:
+def _remedy(facts: Facts, poll: Poll, statuses: tuple[VoterStatus, ...]) -> Iterable[str]:
     for status in statuses:
-        yield from bring_in_sync(quorum, status)
+        yield from bring_in_sync(facts, status)
     if all(status.following is Following.IN_SYNC for status in statuses):
         yield (
             f"# Check in the log of the leader, controller {poll.leader_id}, why it does not commit the change: every "
@@ -132,10 +133,11 @@ def _remedy(quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...]) -> It
         )
     yield "# Do not start another change of the voter set until this one is committed or dropped"
     yield "# Check the voter set that the leader uses"
-    yield describe_status(quorum)
+    yield describe_status(facts)
 
 
-def _repeated_removals(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> Iterable[Finding]:
+def _repeated_removals(facts: Facts, poll: Poll, thresholds: Thresholds) -> Iterable[Finding]:
+    quorum = facts.quorum
     since = (quorum.newest_timestamp_ms or 0) - thresholds.ms(WINDOW.name)
     removals: dict[NodeId, list[VoterChange]] = {}
     for change in quorum.history.voter_changes:
@@ -145,10 +147,10 @@ def _repeated_removals(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> It
         if len(changes) >= thresholds[REMOVALS.name]:
             rows = sorted({row.key for row in (*poll.voters, *poll.observers) if row.key.id == node})
             fetching = [key for key in rows if following(quorum, poll, key).fetches]
-            yield _repeated(quorum, node, changes, fetching)
+            yield _repeated(facts, node, changes, fetching)
 
 
-def _repeated(quorum: Quorum, node: NodeId, changes: list[VoterChange], fetching: list[ReplicaKey]) -> Finding:
+def _repeated(facts: Facts, node: NodeId, changes: list[VoterChange], fetching: list[ReplicaKey]) -> Finding:
     took = ms_text(Millis(changes[-1].timestamp_ms - changes[0].timestamp_ms))
     twins = len(fetching) > 1
     return Finding(
@@ -170,14 +172,14 @@ def _repeated(quorum: Quorum, node: NodeId, changes: list[VoterChange], fetching
             "newest_removal": utc_text(changes[-1].timestamp_ms),
             "newest_removal_offset": changes[-1].offset,
             "directories_fetching": [str(key) for key in fetching],
-            "committed_voters": [str(voter.key) for voter in quorum.voters],
-            "leader": quorum.leader_id,
+            "committed_voters": [str(voter.key) for voter in facts.quorum.voters],
+            "leader": facts.quorum.leader_id,
         },
-        remedy=tuple(_end_removals(quorum, node, fetching)),
+        remedy=tuple(_end_removals(facts, node, fetching)),
     )
 
 
-def _end_removals(quorum: Quorum, node: NodeId, fetching: list[ReplicaKey]) -> Iterable[str]:
+def _end_removals(facts: Facts, node: NodeId, fetching: list[ReplicaKey]) -> Iterable[str]:
     if len(fetching) > 1:
         directories = and_join(str(key.directory_id) for key in fetching)
         yield (
@@ -192,14 +194,14 @@ def _end_removals(quorum: Quorum, node: NodeId, fetching: list[ReplicaKey]) -> I
             "controller.quorum.auto.join.enable=true it adds itself again"
         )
     yield "# Check the voter set that the leader uses"
-    yield describe_status(quorum)
+    yield describe_status(facts)
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
+def _resolved(facts: Facts, subject: Subject) -> str:
     change = "No change of the voter set is pending"
     if subject != Subject("quorum"):
         change = f"{str(subject).capitalize()} is no longer removed from the voters again and again"
-    return f"{change}. The voters are {committed_voters(quorum)}."
+    return f"{change}. The voters are {committed_voters(facts.quorum)}."
 
 
 RULE = Rule(

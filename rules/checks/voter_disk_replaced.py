@@ -27,19 +27,21 @@ What not to do
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from rules.analysis.electability import failures_left
-from rules.analysis.freshness import needed
-from rules.analysis.replica_lag import last_fetch_text
-from rules.analysis.voter_status import HALF_DONE, further_failures_text, half_done
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
+from rules.answers.electability import failures_left
+from rules.facts.following import Following, following, lag_ms, same_replica
+from rules.facts.freshness import needed
+from rules.facts.quorum import Facts
+from rules.facts.replica_lag import last_fetch_text
+from rules.facts.voter_status import HALF_DONE, further_failures_text, half_done
+from rules.finding import Finding, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import ms_text
-from rules.model.following import Following, following, lag_ms, same_replica
 from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.membership import Voter, VoterSet
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll, Replica
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import add_controller, remove_controller, unless_it_joins, wait_for_pending_change
+from rules.rule import Need, Rule
 
 _LAGGING_MS = 2_000
 
@@ -51,8 +53,9 @@ class _Replaced(NamedTuple):
     removed_at_ms: Millis | None = None
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each controller whose directory id changed."""
+    quorum = facts.quorum
     poll, committed = needed(quorum.poll), needed(quorum.committed)
     found: set[int] = set()
     voters_fetching: int | None = None
@@ -72,7 +75,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             if voters_fetching is None:
                 states = (following(quorum, poll, voter.key) for voter in committed.voters)
                 voters_fetching = sum(state.fetches for state in states)
-            yield _finding(quorum, committed, poll, old, row, voters_fetching)
+            yield _finding(facts, committed, poll, old, row, voters_fetching)
     yield from _not_fetching(quorum, committed, poll, found, thresholds)
 
 
@@ -110,17 +113,18 @@ def _older(quorum: Quorum, key: ReplicaKey, voter: Voter | None) -> bool:
 
 
 def _finding(
-    quorum: Quorum, committed: VoterSet, poll: Poll, replaced: _Replaced, row: Replica, fetching: int
+    facts: Facts, committed: VoterSet, poll: Poll, replaced: _Replaced, row: Replica, fetching: int
 ) -> Finding:
+    quorum = facts.quorum
     (old, removed_at_ms), new = replaced, row.key
     behind = lag_ms(poll, row)
     lagging = behind is None or behind > _LAGGING_MS
     wait = (f"# Wait until {new} has caught up with the leader: a lagging replica cannot be added",)
-    remove = (remove_controller(quorum, old),) if removed_at_ms is None else ()
+    remove = (remove_controller(facts, old),) if removed_at_ms is None else ()
     return Finding(
         subject=Subject("controller", new.id),
         severity=Severity.WARNING,
-        summary=_summary(quorum, committed, replaced, new, fetching),
+        summary=_summary(facts, committed, replaced, new, fetching),
         evidence={
             "old_voter": str(old),
             "new_replica": str(new),
@@ -139,11 +143,11 @@ def _finding(
         },
         remedy=(
             *(_former_is_lost(old) if remove else ()),
-            *wait_for_pending_change(quorum),
+            *wait_for_pending_change(facts),
             *(wait if lagging else ()),
             *unless_it_joins(quorum, new.id),
             *remove,
-            *add_controller(quorum, new.id),
+            *add_controller(facts, new.id),
         ),
     )
 
@@ -157,14 +161,14 @@ def _former_is_lost(old: ReplicaKey) -> tuple[str, ...]:
     )
 
 
-def _summary(quorum: Quorum, committed: VoterSet, replaced: _Replaced, new: ReplicaKey, fetching: int) -> str:
+def _summary(facts: Facts, committed: VoterSet, replaced: _Replaced, new: ReplicaKey, fetching: int) -> str:
     old = replaced.key
     if replaced.removed_at_ms is not None:
         return (
             f"Controller {new.id} has a new directory id and is not a voter. The old voter {old} is removed; "
             f"the new replica {new} is fetching but not added yet."
         )
-    left = failures_left(quorum)
+    left = failures_left(facts)
     tolerance = "" if left is None else f"; the quorum tolerates {further_failures_text(left)}"
     return (
         f"Controller {new.id} has a new directory id and is not a voter: voter {old} is not fetching, observer {new} "
@@ -172,8 +176,8 @@ def _summary(quorum: Quorum, committed: VoterSet, replaced: _Replaced, new: Repl
     )
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
-    voter = quorum.voter(subject.node)
+def _resolved(facts: Facts, subject: Subject) -> str:
+    voter = facts.quorum.voter(subject.node)
     if voter is None:
         return f"Controller {subject.node} is not a voter."
     return f"Controller {subject.node} is a voter with directory id {voter.key.directory_id}."

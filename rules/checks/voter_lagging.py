@@ -23,25 +23,27 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import needed
-from rules.analysis.missing_voter import endpoint_sentence, recorded_endpoint
-from rules.analysis.now import in_sync_text, over
-from rules.analysis.replica_lag import CATCHING_UP_FOR, WINDOW, Readiness, readiness
-from rules.analysis.voter_status import VoterStatus, in_sync_count, voter_statuses
-from rules.finding import Facts, Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
+from rules.answers.now import in_sync_text, over
+from rules.facts.following import Following, lag_samples
+from rules.facts.freshness import needed
+from rules.facts.missing_voter import endpoint_sentence, recorded_endpoint
+from rules.facts.quorum import Facts
+from rules.facts.replica_lag import CATCHING_UP_FOR, WINDOW, Readiness, readiness
+from rules.facts.voter_status import VoterStatus, in_sync_count
+from rules.finding import Finding, FindingFacts, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import needed_text, utc_text
-from rules.model.following import Following, lag_samples
 from rules.model.membership import majority
-from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
+from rules.rule import Need, Rule
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each voter that is not in sync."""
+    quorum = facts.quorum
     poll = needed(quorum.poll)
-    statuses = quorum.derived(voter_statuses)
+    statuses = facts.voter_statuses
     in_sync, window = in_sync_count(statuses), int(thresholds[WINDOW.name])
     for status in statuses:
         subject = Subject("voter", status.key.id)
@@ -59,17 +61,17 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         if status.following is Following.LAGGING and catches_up:
             yield UnknownResult(subject=subject, why="it is catching up")
         else:
-            yield _finding(quorum, poll, (in_sync, len(statuses)), status, state)
+            yield _finding(facts, poll, (in_sync, len(statuses)), status, state)
 
 
-def _finding(quorum: Quorum, poll: Poll, counts: tuple[int, int], status: VoterStatus, state: Readiness) -> Finding:
+def _finding(facts: Facts, poll: Poll, counts: tuple[int, int], status: VoterStatus, state: Readiness) -> Finding:
     """Returns the finding about one voter; `counts`: how many voters are in sync, and how many there are."""
     in_sync, voters = counts
     needed = majority(voters)
-    endpoint = recorded_endpoint(quorum, status.key.id)
+    endpoint = recorded_endpoint(facts.quorum, status.key.id)
     node, fetched = status.key.id, status.since_last_fetch_ms
     failed = (node,) if status.following is Following.NOT_FETCHING else ()
-    fault = endpoint_sentence(quorum, node) if status.following is Following.NOT_FETCHING else ""
+    fault = endpoint_sentence(facts.nodes, node) if status.following is Following.NOT_FETCHING else ""
     return Finding(
         subject=Subject("voter", node),
         severity=Severity.WARNING,
@@ -91,21 +93,21 @@ def _finding(quorum: Quorum, poll: Poll, counts: tuple[int, int], status: VoterS
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
         },
-        facts=Facts(failed_nodes=failed),
+        facts=FindingFacts(failed_nodes=failed),
         starts=failed,
-        remedy=(*bring_in_sync(quorum, status), "# Check the log end offset of each voter", describe_status(quorum)),
+        remedy=(*bring_in_sync(facts, status), "# Check the log end offset of each voter", describe_status(facts)),
     )
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
-    statuses = {each.key.id: each for each in quorum.derived(voter_statuses)}
+def _resolved(facts: Facts, subject: Subject) -> str:
+    statuses = {each.key.id: each for each in facts.voter_statuses}
     if not statuses:
         return over(subject)
     status = statuses.get(subject.node)
     if status is None:
         return f"Controller {subject.node} is not a voter."
     now = "is in sync" if status.following is Following.IN_SYNC else "fetches"
-    return f"Voter {status.key.id} {now}. {in_sync_text(quorum)}"
+    return f"Voter {status.key.id} {now}. {in_sync_text(facts)}"
 
 
 RULE = Rule(

@@ -36,14 +36,15 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import needed
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
+from rules.facts.freshness import needed
+from rules.facts.quorum import Facts
+from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.model.monitoring import Reason
-from rules.model.quorum import Quorum
 from rules.model.replica import LogRegression, Poll, Replica
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
 from rules.remedies.start_conditions import keep_until_caught_up
+from rules.rule import Need, Rule
 
 KEEP_FIRING_FOR = Threshold(
     name="keep_firing_for",
@@ -53,8 +54,9 @@ KEEP_FIRING_FOR = Threshold(
 )
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each voter that has not caught up after a regression, or only recently did."""
+    quorum = facts.quorum
     poll = needed(quorum.poll)
     keep_ms = thresholds.ms(KEEP_FIRING_FOR.name)
     for row in poll.voters:
@@ -64,10 +66,10 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             continue
         caught_up = not history.lacks_records
         if not caught_up or quorum.now_ms - regression.observed_at_ms <= keep_ms:
-            yield _finding(quorum, poll, row, regression, caught_up=caught_up)
+            yield _finding(facts, poll, row, regression, caught_up=caught_up)
 
 
-def _finding(quorum: Quorum, poll: Poll, row: Replica, regression: LogRegression, *, caught_up: bool) -> Finding:
+def _finding(facts: Facts, poll: Poll, row: Replica, regression: LogRegression, *, caught_up: bool) -> Finding:
     key, had, ended = row.key, regression.acknowledged_offset, regression.log_end_offset
     now = (
         "It has caught up; what changed its metadata directory is not known."
@@ -90,29 +92,30 @@ def _finding(quorum: Quorum, poll: Poll, row: Replica, regression: LogRegression
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
         },
-        remedy=tuple(_remedy(quorum, poll, row, caught_up=caught_up)),
+        remedy=tuple(_remedy(facts, poll, row, caught_up=caught_up)),
         keep_running=frozenset() if caught_up else frozenset(voter.key.id for voter in poll.voters if voter.key != key),
     )
 
 
-def _remedy(quorum: Quorum, poll: Poll, row: Replica, *, caught_up: bool) -> Iterable[str]:
+def _remedy(facts: Facts, poll: Poll, row: Replica, *, caught_up: bool) -> Iterable[str]:
     node = row.key.id
     if not caught_up:
         yield keep_until_caught_up(node, (voter.key.id for voter in poll.voters if voter.key.id != node))
         yield f"# Check that controller {node} runs and fetches, and compare its log end offset with the leader's"
-        yield describe_status(quorum, excluding=node)
+        yield describe_status(facts, excluding=node)
     yield (
         f"# Find out what changed the metadata directory of controller {node}: a restored backup or volume snapshot, "
         "an empty volume, or a mount that was missing when Kafka started"
     )
-    if quorum.committed is not None:
+    if facts.quorum.committed is not None:
         yield (
             f"# If its disk was replaced, give the directory a new id: remove controller {node}, format its directory "
             "with --no-initial-controllers, and add it again"
         )
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
+def _resolved(facts: Facts, subject: Subject) -> str:
+    quorum = facts.quorum
     if quorum.committed and not quorum.voter(subject.node):
         return f"Controller {subject.node} is not a voter."
     if any(failure.reason is Reason.METADATA_LOST for failure in quorum.failures):

@@ -27,47 +27,49 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.damaged_log import HIDDEN, hides_records
-from rules.analysis.electability import failures_left
-from rules.analysis.freshness import needed
-from rules.analysis.static_voters import WITHOUT_LIST, unregistered_since, with_doubtful_list, without_list
-from rules.analysis.votes import runs_no_controller
-from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
+from rules.answers.electability import failures_left
+from rules.facts.damaged_log import HIDDEN
+from rules.facts.freshness import needed
+from rules.facts.node import Process
+from rules.facts.quorum import Facts
+from rules.facts.static_voters import WITHOUT_LIST, unregistered_since
+from rules.facts.votes import runs_no_controller
+from rules.finding import Finding, Plain, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import utc_text
 from rules.model.identifiers import NodeId
 from rules.model.membership import Voter, majority, tolerated_failures
-from rules.model.node_facts import Process
-from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import allow, describe_status, remove_controller, wait_for_pending_change
+from rules.rule import Need, Rule
 
 
-def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each voter that grants no vote."""
-    voters = needed(quorum.dialled).voters
-    empty, doubtful = quorum.derived(without_list), quorum.derived(with_doubtful_list)
+    quorum = facts.quorum
+    voters = needed(facts.nodes.dialled).voters
+    empty, doubtful = facts.without_list, facts.with_doubtful_list
     for voter in sorted(voters, key=lambda voter: voter.key):
         node = voter.key.id
         if node in empty:
-            yield _without_list(quorum, voter, len(voters), f"{WITHOUT_LIST}: it follows the leader as an observer")
-        elif node in doubtful and unregistered_since(quorum, node) is not None:
-            yield _without_list(quorum, voter, len(voters), doubtful[node])
-        elif quorum.is_static and quorum.process(node) is not Process.RUNNING:
+            yield _without_list(facts, voter, len(voters), f"{WITHOUT_LIST}: it follows the leader as an observer")
+        elif node in doubtful and unregistered_since(facts.nodes, node) is not None:
+            yield _without_list(facts, voter, len(voters), doubtful[node])
+        elif quorum.is_static and facts.nodes.process(node) is not Process.RUNNING:
             yield UnknownResult(subject=Subject("voter", node), why=f"voter {node} does not answer")
         elif not quorum.controllers:
             # Below metadata.version 3.7 no controller registers.
             continue
-        elif runs_no_controller(quorum, voter):
-            yield _without_controller(quorum, voter, len(voters))
+        elif runs_no_controller(facts.nodes, voter):
+            yield _without_controller(facts, voter, len(voters))
         elif node not in quorum.controllers:
             # It may be a controller that was never started.
-            why = HIDDEN if quorum.derived(hides_records) else "is not fetching"
+            why = HIDDEN if facts.hides_records else "is not fetching"
             yield UnknownResult(subject=Subject("voter", node), why=f"voter {voter.key} {why}")
 
 
-def _without_controller(quorum: Quorum, voter: Voter, voters: int) -> Finding:
+def _without_controller(facts: Facts, voter: Voter, voters: int) -> Finding:
     node = voter.key.id
-    controller, broker = quorum.controllers.get(node), quorum.brokers.get(node)
+    controller, broker = facts.quorum.controllers.get(node), facts.quorum.brokers.get(node)
     if broker is None:
         cause = "no controller is registered under its id"
     elif controller is None:
@@ -77,34 +79,35 @@ def _without_controller(quorum: Quorum, voter: Voter, voters: int) -> Finding:
     remedy = (
         f"# If node {node} should be a controller, add controller to its process.roles and a controller listener, "
         "and start it",
-        *_removal(quorum, voter),
+        *_removal(facts, voter),
         *(() if broker is None else (f"# Start broker {node} again, if it has ended",)),
     )
-    return _finding(quorum, voter, voters, f"runs no controller: {cause}. It grants no vote and cannot lead", remedy)
+    return _finding(facts, voter, voters, f"runs no controller: {cause}. It grants no vote and cannot lead", remedy)
 
 
-def _removal(quorum: Quorum, voter: Voter) -> tuple[str, ...]:
-    if quorum.is_static:
+def _removal(facts: Facts, voter: Voter) -> tuple[str, ...]:
+    if facts.quorum.is_static:
         return ("# Otherwise remove it from controller.quorum.voters of every node, and restart them one at a time",)
-    remove = remove_controller(quorum, voter.key, for_good=True)
-    return (f"# Otherwise remove voter {voter.key.id}", *wait_for_pending_change(quorum), remove)
+    remove = remove_controller(facts, voter.key, for_good=True)
+    return (f"# Otherwise remove voter {voter.key.id}", *wait_for_pending_change(facts), remove)
 
 
-def _without_list(quorum: Quorum, voter: Voter, voters: int, why: str) -> Finding:
+def _without_list(facts: Facts, voter: Voter, voters: int, why: str) -> Finding:
     node = voter.key.id
-    known = node in quorum.derived(without_list)
+    known = node in facts.without_list
     consequence = "It grants no vote and cannot lead" if known else "Then it grants no vote and cannot lead"
     remedy = (
         f"# Compare controller.quorum.voters in the configuration of controller {node} with that of the others",
-        *(() if known else allow(quorum, ("DescribeConfigs",))),
+        *(() if known else allow(facts, ("DescribeConfigs",))),
         f"# {'Give' if known else 'If it differs, give'} controller {node} the list of the others, and restart it",
-        describe_status(quorum, excluding=node),
+        describe_status(facts, excluding=node),
     )
-    return _finding(quorum, voter, voters, f"{why}. {consequence}", remedy)
+    return _finding(facts, voter, voters, f"{why}. {consequence}", remedy)
 
 
-def _finding(quorum: Quorum, voter: Voter, voters: int, what: str, remedy: tuple[str, ...]) -> Finding:
-    node, left = voter.key.id, failures_left(quorum)
+def _finding(facts: Facts, voter: Voter, voters: int, what: str, remedy: tuple[str, ...]) -> Finding:
+    quorum = facts.quorum
+    node, left = voter.key.id, failures_left(facts)
     controller, broker = quorum.controllers.get(node), quorum.brokers.get(node)
     endpoint = f"{'configured' if quorum.is_static else 'recorded'}_endpoint"
     return Finding(
@@ -117,7 +120,7 @@ def _finding(quorum: Quorum, voter: Voter, voters: int, what: str, remedy: tuple
             endpoint: None if voter.endpoint is None else str(voter.endpoint),
             "controller_registered_at_offset": None if controller is None else controller.at.offset,
             "broker_registered_at_offset": None if broker is None else broker.at.offset,
-            **_started(quorum, node),
+            **_started(facts, node),
             "voters": voters,
             "majority": majority(voters),
         },
@@ -126,18 +129,18 @@ def _finding(quorum: Quorum, voter: Voter, voters: int, what: str, remedy: tuple
     )
 
 
-def _started(quorum: Quorum, node: NodeId) -> dict[str, Plain]:
-    at_ms = unregistered_since(quorum, node)
+def _started(facts: Facts, node: NodeId) -> dict[str, Plain]:
+    at_ms = unregistered_since(facts.nodes, node)
     return {} if at_ms is None else {"started_and_not_registered_since": utc_text(at_ms)}
 
 
-def _resolved(quorum: Quorum, subject: Subject) -> str:
+def _resolved(facts: Facts, subject: Subject) -> str:
     node = subject.node
-    if quorum.dialled is None or node not in quorum.dialled.ids:
+    if facts.nodes.dialled is None or node not in facts.nodes.dialled.ids:
         return f"Node {node} is not a voter."
-    if not quorum.is_static:
+    if not facts.quorum.is_static:
         return f"Voter {node} runs a controller."
-    probe = quorum.nodes[node].probe
+    probe = facts.nodes[node].probe
     known = probe is not None and bool(probe.quorum_voters)
     return f"Voter {node} {'has a list of the voters' if known else 'has registered since its last known start'}."
 

@@ -26,11 +26,12 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.finding import Facts, Finding, JobRule, RuleResult, Severity, Thresholds, UnknownResult, hold
+from rules.finding import Finding, FindingFacts, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import plural, utc_text
 from rules.model.identifiers import Millis
 from rules.model.job_state import AuditedContract, JobState
 from rules.model.subject import Subject
+from rules.rule import JobRule
 
 _AT_ONCE = frozenset({"every-record-decodes"})
 """Contracts that are checked on every row: `data-contract-broken` reports them."""
@@ -65,7 +66,7 @@ def _finding(contract: AuditedContract, at_ms: Millis) -> Finding:
             "example": contract.example,
             "audited_at_ms": at_ms,
         },
-        facts=Facts(clusters=contract.clusters),
+        facts=FindingFacts(clusters=contract.clusters),
         remedy=(
             "# Check all stored data, and read the contract's reason: kraftwatch data audit, with the job's "
             "--checkpoint or --config",

@@ -36,12 +36,13 @@ What not to do
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from rules.finding import Facts, Finding, JobRule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
+from rules.finding import Finding, FindingFacts, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, ms_text, utc_text
 from rules.model.identifiers import Millis
 from rules.model.job_state import BlindCluster, JobState, MissingDependency, RefusedRows, RelayState, WaitingLog
 from rules.model.monitoring import Reason
 from rules.model.subject import Subject
+from rules.rule import JobRule
 
 CUT_OFF: Final = Subject("clusters")
 """The subject of the alert about clusters that this host does not observe."""
@@ -51,7 +52,7 @@ RELAY, ROWS, MESSAGES, LOG = "relay of", "rows of", "messages of", "log of"
 SETTLED_MS: Final = Millis(60_000)
 """How long fewer than half are blind before the alert resolves: clusters recover one after the other."""
 LATE_MS: Final = Millis(10_000)
-"""An observation that is evaluated so late is not current any more (`rules.analysis.freshness`)."""
+"""An observation that is evaluated so late is not current any more (`rules.facts.freshness`)."""
 CLOCK_LASTS_MS: Final = Millis(600_000)
 """How long the alert fires after the clock was set."""
 REFUSED_LASTS_MS: Final = Millis(1_800_000)
@@ -132,7 +133,7 @@ def _clusters(job: JobState) -> Iterator[Finding]:
             "clusters_monitored": job.monitored,
             **({} if example is None else {"example": example}),
         },
-        facts=Facts(clusters=reported),
+        facts=FindingFacts(clusters=reported),
         remedy=(
             "# Check the network of the monitor's host first: routes, firewalls, name resolution, its own addresses",
             "# Query one of the clusters from another host: kraftwatch status",
@@ -155,7 +156,7 @@ def _relay(relay: RelayState, thresholds: Thresholds) -> Iterator[RuleResult]:
         summary=f"No row of cluster {name} has come from its relay since {utc_text(relay.newest_row_ms)}: its state is "
         "unknown.",
         evidence={"clusters": [name], "cluster": name, "topic": relay.topic, "newest_row_at_ms": relay.newest_row_ms},
-        facts=Facts(clusters=(name,)),
+        facts=FindingFacts(clusters=(name,)),
         remedy=(
             f"# Check that the relay of cluster {name} runs, and read log/driver.log in its folder",
             "# If it runs: kraftwatch_relay_failing and /healthz of the relay say why the topic accepts no rows",
@@ -198,7 +199,7 @@ def _refused(refused: RefusedRows) -> Finding:
             "offset": refused.offset,
             "appended_at_ms": refused.appended_at_ms,
         },
-        facts=Facts(clusters=() if refused.cluster is None else (refused.cluster,), refused=refused),
+        facts=FindingFacts(clusters=() if refused.cluster is None else (refused.cluster,), refused=refused),
         remedy=(
             *filter(None, [_FIX.get(refused.part)]),
             "# If no relay of yours writes such rows, another program has a credential for the topic: list who may "
@@ -218,7 +219,7 @@ def _waiting(log: WaitingLog, thresholds: Thresholds) -> Finding:
         f"since {utc_text(log.since_ms)} is not evaluated yet, and its alerts are late. Those of other clusters are "
         "not.",
         evidence={"clusters": [name], "cluster": name, "waiting_bytes": log.size, "oldest_waiting_at_ms": log.since_ms},
-        facts=Facts(clusters=(name,)),
+        facts=FindingFacts(clusters=(name,)),
         remedy=(
             "# Read what the log holds, on a controller: kafka-dump-log.sh --cluster-metadata-decoder --files SEGMENT, "
             "with the newest segment of __cluster_metadata-0; thousands of registrations or features are a fault or an "
@@ -256,7 +257,7 @@ def _clock(job: JobState) -> Finding:
         f"{utc_text(step.after_ms)}. Times in alerts from before are wrong by this, and new ones until it has caught "
         "up.",
         evidence={"clock_before_at_ms": step.before_ms, "clock_now_at_ms": step.after_ms},
-        facts=Facts(clock_step=step),
+        facts=FindingFacts(clock_step=step),
         remedy=(
             "# Check the time service on this host: timedatectl, or chronyc tracking",
             "# Compare the clocks of the controllers, of Alertmanager and of this host",

@@ -22,9 +22,10 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.finding import Finding, JobRule, RuleResult, Severity, Thresholds, UnknownResult, hold
+from rules.finding import Finding, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.model.job_state import JobState, SinkState
 from rules.model.subject import Subject
+from rules.rule import JobRule
 
 _MAX_LISTED = 10
 

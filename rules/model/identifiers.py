@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NewType
+from typing import NewType, TypeAlias
 
 NodeId = NewType("NodeId", int)
 """A controller's or broker's `node.id`."""
@@ -14,6 +14,10 @@ Epoch = NewType("Epoch", int)
 
 Offset = NewType("Offset", int)
 """A position in `__cluster_metadata-0`."""
+
+
+LogEnd: TypeAlias = tuple[Epoch, Offset]
+"""Where a log ends, compared as an election compares logs: epoch first."""
 
 
 DirectoryId = NewType("DirectoryId", str)

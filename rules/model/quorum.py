@@ -9,9 +9,8 @@ An absent value is None: -1, the zero UUID and empty strings are converted where
 in KIP-595, KIP-836 and KIP-853.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
 
 from rules.model.ages import DEFAULT_AGES, Ages
 from rules.model.history import (
@@ -38,11 +37,7 @@ from rules.model.monitoring import (
     Vantage,
     probe_key,
 )
-from rules.model.node_facts import NodeFacts, Process, node_facts
 from rules.model.replica import CommitWait, Poll, ReplicaHistory
-
-_NOT_IN_LOG = Offset(-1)
-_FactT = TypeVar("_FactT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +140,6 @@ class Quorum:
     """Sorted by name; each count is rounded down, so that it does not change with every record."""
     bootstrap: tuple[str, ...] = ()
     """HOST:PORT of each configured controller (or broker)."""
-    _derived: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def voters(self) -> tuple[Voter, ...]:
@@ -168,20 +162,6 @@ class Quorum:
         return not self.kraft_version
 
     @property
-    def dialled(self) -> VoterSet | None:
-        """The voters with the endpoints at which the others dial them; None if these are not known.
-
-        The log of a static quorum has none: each voter dials the endpoints of its own controller.quorum.voters. From
-        Kafka 3.9 on DescribeQuorum has those of the leader.
-        """
-        return self.committed or self.derived(_configured_voters)
-
-    @property
-    def dialled_nodes(self) -> tuple[NodeFacts, ...]:
-        """What is known of each voter of `dialled` now, by node id."""
-        return self.derived(_dialled_nodes)
-
-    @property
     def broker_addresses(self) -> set[str]:
         """HOST:PORT of each listener that a broker registered; the controller listener of a combined node is none."""
         return {str(endpoint) for broker in self.brokers.values() for endpoint in broker.endpoints}
@@ -194,49 +174,6 @@ class Quorum:
         """Returns the newest probe of an endpoint of a node, of any age; None without one."""
         return None if endpoint is None else self.probes.get(probe_key(node, endpoint))
 
-    @property
-    def nodes(self) -> Mapping[NodeId, NodeFacts]:
-        """What is known of each voter and registered controller now, by node id."""
-        return self.derived(node_facts)
-
-    def process(self, node: NodeId) -> Process:
-        """Returns the state of a controller's process; unknown of a node that is none."""
-        return self.nodes[node].process if node in self.nodes else Process.UNKNOWN
-
-    @property
-    def has_current_poll(self) -> bool:
-        """Whether the newest DescribeQuorum answer is not too old, from after every gap, and of the newest leader."""
-        return self.derived(_has_current_poll)
-
     def is_current(self, observed_at_ms: Millis, age_ms: Millis) -> bool:
         """Returns whether an observation is not older than this, and was made since the newest gap."""
         return self.now_ms - observed_at_ms <= age_ms and observed_at_ms >= self.watched_since_ms
-
-    def derived(self, compute: Callable[["Quorum"], _FactT]) -> _FactT:
-        """Returns `compute(self)`; it is computed once, for facts that each of many findings needs.
-
-        `compute` is a function of the module, without side effects: the key under which the result is kept.
-        """
-        if compute not in self._derived:
-            self._derived[compute] = compute(self)
-        fact: _FactT = self._derived[compute]
-        return fact
-
-
-def _has_current_poll(quorum: Quorum) -> bool:
-    poll = quorum.poll
-    if poll is None or (quorum.leader_epoch is not None and poll.leader_epoch < quorum.leader_epoch):
-        return False
-    return quorum.is_current(poll.observed_at_ms, quorum.ages.poll_ms)
-
-
-def _configured_voters(quorum: Quorum) -> VoterSet | None:
-    poll = quorum.poll
-    if poll is None or not all(poll.nodes.get(row.key.id) for row in poll.voters):
-        return None
-    voters = tuple(Voter(key=row.key, endpoints=poll.nodes[row.key.id]) for row in poll.voters)
-    return VoterSet(voters=voters, offset=_NOT_IN_LOG, leader_epoch=None, timestamp_ms=None)
-
-
-def _dialled_nodes(quorum: Quorum) -> tuple[NodeFacts, ...]:
-    return tuple(quorum.nodes[node] for node in sorted(quorum.dialled.ids)) if quorum.dialled else ()

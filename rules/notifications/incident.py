@@ -26,9 +26,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rules.alert import Alert, AlertId, AlertState
-from rules.finding import DeclaredRule, Severity
+from rules.finding import Severity
 from rules.model.identifiers import Millis, NodeId
 from rules.model.subject import NO_NODE
+from rules.rule import DeclaredRule
 
 STORM_AT = 20
 """When this many incidents were opened within the window, further ones are merged."""

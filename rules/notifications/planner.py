@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from rules.alert import Alert, AlertState
-from rules.finding import DeclaredRule, Severity
+from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.acknowledgement import Acknowledgement, digest
 from rules.notifications.incident import RECOVERY_MS
@@ -45,6 +45,7 @@ from rules.notifications.notification import (
     alert_histories,
 )
 from rules.notifications.route import Hold, Silence, SilenceOfService
+from rules.rule import DeclaredRule
 
 UPDATE_INTERVAL_MS = Millis(60_000)
 """How long minor changes of one incident are collected, and the shortest time between two notifications of them."""

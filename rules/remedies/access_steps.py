@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-from rules.analysis.outdated_settings import OutdatedSettings
-from rules.analysis.silent_controllers import SilentController
+from rules.facts.outdated_settings import OutdatedSettings
+from rules.facts.quorum import Facts
+from rules.facts.silent_controllers import SilentController
 from rules.formatting import and_join
 from rules.model.monitoring import CertificateFault, FailedObservation, ObservationSource, Reason
 from rules.model.quorum import Quorum
@@ -51,11 +52,12 @@ COMPARE = (
 
 
 def access_steps(
-    quorum: Quorum, failures: Sequence[FailedObservation], outdated: OutdatedSettings | None
+    facts: Facts, failures: Sequence[FailedObservation], outdated: OutdatedSettings | None
 ) -> Iterable[str]:
     """Yields the steps for the reasons of these failures; if kraftwatch's own settings are out of date, to correct them
     alone.
     """
+    quorum = facts.quorum
     if outdated is not None:
         yield _correct_settings(quorum, outdated)
         return
@@ -64,7 +66,7 @@ def access_steps(
         where = and_join(endpoints, 4)
         match reason:
             case Reason.DENIED:
-                yield from _allow(quorum, failures, where)
+                yield from _allow(facts, failures, where)
             case Reason.UNSUPPORTED if quorum.poll and all(
                 failure.source is ObservationSource.LOG for failure in failures
             ):
@@ -101,11 +103,11 @@ def _correct_settings(quorum: Quorum, outdated: OutdatedSettings) -> str:
     return f"# Set bootstrap: [{bootstrap}]{protocol} for cluster {quorum.cluster} in kraftwatch's configuration"
 
 
-def _allow(quorum: Quorum, failures: Iterable[FailedObservation], where: str) -> Iterable[str]:
+def _allow(facts: Facts, failures: Iterable[FailedObservation], where: str) -> Iterable[str]:
     """Returns which operations are denied, what allowing them means, and the command that allows them."""
     denied = {failure.source for failure in failures if failure.reason is Reason.DENIED}
     missing = [operation for source, operation in _OPERATIONS.items() if source in denied]
     yield "# " + ADVICE[Reason.DENIED].format(operations=and_join(name for name, _ in missing), where=where)
     if ObservationSource.LOG in denied:
         yield "# CLUSTER_ACTION amounts to full administration: without it, polls and half of the rules still work"
-    yield from allow(quorum, (option for _, option in missing))
+    yield from allow(facts, (option for _, option in missing))

@@ -1,53 +1,53 @@
 """The steps that make a voter's recorded endpoint reach it again: its name, its port, its certificate."""
 
-from rules.analysis.endpoint_text import certificate_text
-from rules.analysis.missing_voter import recorded_endpoint
+from rules.facts.endpoint import EndpointFault
+from rules.facts.endpoint_text import certificate_text
+from rules.facts.missing_voter import recorded_endpoint
+from rules.facts.node import NodeFacts
+from rules.facts.quorum import Facts
 from rules.formatting import and_join
-from rules.model.endpoint_faults import EndpointFault
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Answer, CertificateFault
-from rules.model.node_facts import NodeFacts
-from rules.model.quorum import Quorum
 
 
-def endpoint_steps(quorum: Quorum, node: NodeId) -> tuple[str, ...]:
+def endpoint_steps(facts: Facts, node: NodeId) -> tuple[str, ...]:
     """Returns the steps that make the voter's recorded endpoint reach it again once it runs; none without a fault."""
-    endpoint = recorded_endpoint(quorum, node)
+    endpoint = recorded_endpoint(facts.quorum, node)
     if endpoint is None:
         return ()
-    facts = quorum.nodes[node]
-    if EndpointFault.NAME_NOT_FOUND in facts.faults:
-        former = quorum.addresses.get(endpoint.host)
+    voter = facts.nodes[node]
+    if EndpointFault.NAME_NOT_FOUND in voter.faults:
+        former = facts.quorum.addresses.get(endpoint.host)
         was = f" (it was {and_join(former)})" if former else ""
         return (
             f"# Make {endpoint.host}{was} resolve again on every controller and broker, unless it does so by itself "
             f"when controller {node} runs",
         )
-    if EndpointFault.CERTIFICATE in facts.faults:
-        return certificate_steps(facts)
-    if EndpointFault.OTHER_RESPONDER in facts.faults:
-        return (reach_step(quorum, facts),)
+    if EndpointFault.CERTIFICATE in voter.faults:
+        return certificate_steps(voter)
+    if EndpointFault.OTHER_RESPONDER in voter.faults:
+        return (reach_step(facts, voter),)
     return ()
 
 
-def reach_step(quorum: Quorum, facts: NodeFacts) -> str:
+def reach_step(facts: Facts, voter: NodeFacts) -> str:
     """Returns the step that makes a voter's recorded endpoint reach it, where another process answers."""
-    node, endpoint = facts.id, str(facts.endpoint)
-    others = [voter.id for voter in quorum.dialled_nodes if voter.id != node and str(voter.endpoint) == endpoint]
+    node, endpoint = voter.id, str(voter.endpoint)
+    others = [other.id for other in facts.nodes.voters if other.id != node and str(other.endpoint) == endpoint]
     if others:
         return (
             f"# Correct advertised.listeners of controller {node}, and restart it: {endpoint} is the endpoint of "
             f"controller {others[0]}"
         )
     step = f"# Make {endpoint} reach controller {node} again (DNS or port mapping): another process answers"
-    if facts.probe is None or facts.probe.answer is not Answer.OTHER_CLUSTER:
+    if voter.probe is None or voter.probe.answer is not Answer.OTHER_CLUSTER:
         return step
     return f"{step}, or this controller with another cluster's log directory (cluster.id in meta.properties)"
 
 
-def certificate_steps(facts: NodeFacts) -> tuple[str, ...]:
+def certificate_steps(voter: NodeFacts) -> tuple[str, ...]:
     """Returns the steps that replace the certificate that a voter presents at its recorded endpoint."""
-    node, endpoint, probe = facts.id, facts.endpoint, facts.probe
+    node, endpoint, probe = voter.id, voter.endpoint, voter.probe
     if probe is None or endpoint is None:
         return ()
     found = f"the one at {endpoint} {certificate_text(probe)}"

@@ -9,18 +9,17 @@ because operators paste these lines.
 import shlex
 from collections.abc import Iterable
 
-from rules.analysis.leadership import leaderless
-from rules.analysis.missing_voter import recorded_endpoint
-from rules.analysis.voter_status import VoterStatus, moving_voters
-from rules.model.following import Following
+from rules.facts.following import Following
+from rules.facts.missing_voter import recorded_endpoint
+from rules.facts.node import Process
+from rules.facts.quorum import Facts
+from rules.facts.registered_node import UNREGISTERS_CONTROLLERS
+from rules.facts.voter_status import VoterStatus
 from rules.model.identifiers import NodeId, ReplicaKey
-from rules.model.node_facts import Process
 from rules.model.quorum import Quorum
 from rules.remedies.bootstrap_address import (
     UNKNOWN_BOOTSTRAP,
-    answering_brokers,
     broker_bootstrap,
-    broker_ids,
     controller_bootstrap,
     controller_is_usable,
 )
@@ -62,30 +61,29 @@ _TOOLS_REACH_CONTROLLERS = 15
 _CONTROLLERS_JOIN = 28
 """The first metadata.version of Kafka 4.2, the first with controller.quorum.auto.join.enable, and with --command-config
 in kafka-cluster."""
-UNREGISTERS_CONTROLLERS = 33
-"""The metadata.version from which on Kafka unregisters controllers: 4.4-IV2 (KIP-1312)."""
 _ACLS_REACH_CONTROLLERS = 22
 """The first metadata.version of Kafka 4.0, whose kafka-acls was the first with --bootstrap-controller."""
 
 
-def remove_controller(quorum: Quorum, key: ReplicaKey, *, for_good: bool = False) -> str:
+def remove_controller(facts: Facts, key: ReplicaKey, *, for_good: bool = False) -> str:
     """Returns the command that removes one (id, directory id) from the voter set (KIP-853).
 
     `for_good`: no controller of this id remains, so its registration is removed too where Kafka can do that.
     """
+    quorum = facts.quorum
     unregister = for_good and (quorum.metadata_version or 0) >= UNREGISTERS_CONTROLLERS and key.id in quorum.controllers
     return (
-        f"{QUORUM_TOOL} {_connection(quorum, excluding=key.id)} remove-controller "
+        f"{QUORUM_TOOL} {_connection(facts, excluding=key.id)} remove-controller "
         f"--controller-id {key.id} --controller-directory-id {shlex.quote(str(key.directory_id))}"
         f"{' --unregister' if unregister else ''}"
     )
 
 
-def add_controller(quorum: Quorum, node: NodeId) -> tuple[str, ...]:
+def add_controller(facts: Facts, node: NodeId) -> tuple[str, ...]:
     """Returns where to run the command, and the command that makes a running controller a voter (KIP-853)."""
     return (
         f"# On controller {node}'s host, with its own configuration file as $NODE_PROPERTIES",
-        f"{QUORUM_TOOL} {' '.join(_bootstrap(quorum, excluding=node))} {_LOGIN_OPTION} add-controller",
+        f"{QUORUM_TOOL} {' '.join(_bootstrap(facts, excluding=node))} {_LOGIN_OPTION} add-controller",
     )
 
 
@@ -105,67 +103,67 @@ def _can_join(quorum: Quorum, node: NodeId) -> bool:
     return any(level.name == "metadata.version" and level.highest >= _CONTROLLERS_JOIN for level in levels)
 
 
-def describe_status(quorum: Quorum, excluding: NodeId | None = None) -> str:
+def describe_status(facts: Facts, excluding: NodeId | None = None) -> str:
     """Returns the command that shows the leader, the voters and their endpoints."""
-    return f"{QUORUM_TOOL} {_connection(quorum, excluding=excluding)} describe --status"
+    return f"{QUORUM_TOOL} {_connection(facts, excluding=excluding)} describe --status"
 
 
-def describe_replication(quorum: Quorum, at: str | None = None) -> str:
+def describe_replication(facts: Facts, at: str | None = None) -> str:
     """Returns the command that shows what a leader's replicas fetch; `at`: HOST:PORT of a certain controller."""
-    where = _connection(quorum) if at is None else _with_login(quorum, "--bootstrap-controller", shlex.quote(at))
+    where = _connection(facts) if at is None else _with_login(facts, "--bootstrap-controller", shlex.quote(at))
     return f"{QUORUM_TOOL} {where} describe --replication"
 
 
-def contradiction_steps(quorum: Quorum) -> tuple[str, ...]:
+def contradiction_steps(facts: Facts) -> tuple[str, ...]:
     """Returns the steps for controllers that contradict each other in a way that Raft excludes."""
     return (
         COPY_METADATA_FIRST,
         "# Find out whether a controller's disk was restored or copied, or a second quorum answers at these addresses",
-        describe_status(quorum),
+        describe_status(facts),
     )
 
 
-def describe_topic(quorum: Quorum, topic: str, leaders: Iterable[NodeId]) -> str:
+def describe_topic(facts: Facts, topic: str, leaders: Iterable[NodeId]) -> str:
     """Returns the command that shows a topic's partitions, sent to one of its leaders if one is alive."""
-    where = _with_login(quorum, "--bootstrap-server", broker_bootstrap(quorum, leaders))
+    where = _with_login(facts, "--bootstrap-server", broker_bootstrap(facts, leaders))
     return f"kafka-topics.sh {where} --describe --topic {shlex.quote(topic)}"
 
 
-def describe_partitions(quorum: Quorum, which: str) -> str:
+def describe_partitions(facts: Facts, which: str) -> str:
     """Returns the command that lists the `unavailable` partitions, which lack a leader, or those `under-min-isr`."""
-    where = _with_login(quorum, "--bootstrap-server", broker_bootstrap(quorum))
+    where = _with_login(facts, "--bootstrap-server", broker_bootstrap(facts))
     return f"kafka-topics.sh {where} --describe --{which}-partitions"
 
 
-def list_reassignments(quorum: Quorum) -> str:
+def list_reassignments(facts: Facts) -> str:
     """Returns the command that lists the partitions that are being reassigned."""
-    where = _with_login(quorum, "--bootstrap-server", broker_bootstrap(quorum))
+    where = _with_login(facts, "--bootstrap-server", broker_bootstrap(facts))
     return f"kafka-reassign-partitions.sh {where} --list"
 
 
-def describe_log_dirs(quorum: Quorum, broker: NodeId) -> str:
+def describe_log_dirs(facts: Facts, broker: NodeId) -> str:
     """Returns the command that shows a broker's log directories, and the size of each partition in them."""
-    where = _with_login(quorum, "--bootstrap-server", broker_bootstrap(quorum, (broker,)))
+    where = _with_login(facts, "--bootstrap-server", broker_bootstrap(facts, (broker,)))
     return f"kafka-log-dirs.sh {where} --describe --broker-list {broker}"
 
 
-def directory_steps(quorum: Quorum, broker: NodeId) -> tuple[str, ...]:
+def directory_steps(facts: Facts, broker: NodeId) -> tuple[str, ...]:
     """Returns the steps that bring an offline log directory of a broker that runs back."""
     return (
         f"# Find the path: the log directory with an error (the reason is in the server.log of broker {broker})",
-        describe_log_dirs(quorum, broker),
+        describe_log_dirs(facts, broker),
         f"# Repair or mount the disk with its content, then restart broker {broker}",
     )
 
 
-def allow(quorum: Quorum, operations: Iterable[str]) -> tuple[str, ...]:
+def allow(facts: Facts, operations: Iterable[str]) -> tuple[str, ...]:
     """Returns the command that allows the monitor's principal these operations on CLUSTER; none if it is unknown."""
-    principal = quorum.access.principal
+    principal = facts.quorum.access.principal
     if principal is None:
         return ()
     allowed = " ".join(f"--operation {operation}" for operation in operations)
     grantee = f"--add --allow-principal {shlex.quote(principal)}"
-    return (f"kafka-acls.sh {_connection(quorum, since=_ACLS_REACH_CONTROLLERS)} {grantee} {allowed} --cluster",)
+    return (f"kafka-acls.sh {_connection(facts, since=_ACLS_REACH_CONTROLLERS)} {grantee} {allowed} --cluster",)
 
 
 def with_legend(quorum: Quorum, remedy: tuple[str, ...]) -> tuple[str, ...]:
@@ -176,23 +174,15 @@ def with_legend(quorum: Quorum, remedy: tuple[str, ...]) -> tuple[str, ...]:
     return (*remedy, LEGEND) if needed else remedy
 
 
-def wait_for_pending_change(quorum: Quorum) -> tuple[str, ...]:
+def wait_for_pending_change(facts: Facts) -> tuple[str, ...]:
     """Returns the step that waits for a pending change of the voter set: the leader rejects a second one (KIP-853)."""
-    pending = quorum.derived(_change_is_pending)
+    pending = facts.change_is_pending
     return ("# Wait until the pending change of the voter set is committed or dropped",) if pending else ()
 
 
-def _change_is_pending(quorum: Quorum) -> bool:
-    committed, poll = quorum.committed, quorum.poll
-    if committed is None or poll is None:
-        return False
-    known = None not in {key.directory_id for key in poll.voter_keys}
-    return (known and poll.voter_keys != committed.keys) or bool(moving_voters(poll, committed))
-
-
-def after_election(quorum: Quorum, remedy: Iterable[str]) -> Iterable[str]:
+def after_election(facts: Facts, remedy: Iterable[str]) -> Iterable[str]:
     """Yields the remedy; while there is no leader, its first command that needs one comes after a step that waits."""
-    waited = quorum.derived(leaderless) is None
+    waited = facts.leaderless is None
     for step in remedy:
         if not waited and step.startswith(_LEADER_TOOLS):
             yield WAIT_FOR_LEADER
@@ -210,70 +200,65 @@ def with_reasons_not_to_start(remedy: Iterable[str]) -> Iterable[str]:
             yield WHY_NOT_UP
 
 
-def _connection(quorum: Quorum, excluding: NodeId | None = None, since: int = _TOOLS_REACH_CONTROLLERS) -> str:
-    return _with_login(quorum, *_bootstrap(quorum, excluding=excluding, since=since))
+def _connection(facts: Facts, excluding: NodeId | None = None, since: int = _TOOLS_REACH_CONTROLLERS) -> str:
+    return _with_login(facts, *_bootstrap(facts, excluding=excluding, since=since))
 
 
-def _with_login(quorum: Quorum, option: str, address: str) -> str:
-    return f"{option} {address} {_LOGIN_OPTION}" if _secured(quorum, address) else f"{option} {address}"
+def _with_login(facts: Facts, option: str, address: str) -> str:
+    return f"{option} {address} {_LOGIN_OPTION}" if _secured(facts, address) else f"{option} {address}"
 
 
-def _secured(quorum: Quorum, address: str) -> bool:
+def _secured(facts: Facts, address: str) -> bool:
     """Returns whether a listener requires TLS or a login: by its registration, else like the monitor's own listener."""
-    protocols = quorum.derived(_protocols)
-    return protocols.get(address, "SSL" if quorum.access.secured else "PLAINTEXT") != "PLAINTEXT"
+    (word,) = shlex.split(address)
+    own = "SSL" if facts.quorum.access.secured else "PLAINTEXT"
+    return facts.protocols.get(word, own) != "PLAINTEXT"
 
 
-def _protocols(quorum: Quorum) -> dict[str, str]:
-    registered = [endpoint for controller in quorum.controllers.values() for endpoint in controller.endpoints]
-    registered += [endpoint for broker in quorum.brokers.values() for endpoint in broker.endpoints]
-    return {shlex.quote(str(endpoint)): endpoint.protocol for endpoint in registered if endpoint.protocol}
-
-
-def _bootstrap(quorum: Quorum, *, excluding: NodeId | None, since: int = _TOOLS_REACH_CONTROLLERS) -> tuple[str, str]:
+def _bootstrap(facts: Facts, *, excluding: NodeId | None, since: int = _TOOLS_REACH_CONTROLLERS) -> tuple[str, str]:
     """Returns the tool's bootstrap option: a controller, or a broker if only brokers can be reached.
 
     `excluding`: the controller that the remedy is about. `since`: the metadata.version of the first Kafka whose tool
     reaches controllers.
     """
-    brokers = quorum.derived(answering_brokers)
-    if brokers and not controller_is_usable(quorum, excluding):
+    brokers = facts.answering_brokers
+    if brokers and not controller_is_usable(facts, excluding):
         return "--bootstrap-server", shlex.quote(brokers[0])
-    if quorum.metadata_version is not None and quorum.metadata_version < since:
-        others = (node for node in quorum.derived(broker_ids) if node != excluding)
-        broker = broker_bootstrap(quorum, others)
+    if facts.quorum.metadata_version is not None and facts.quorum.metadata_version < since:
+        others = (node for node in facts.broker_ids if node != excluding)
+        broker = broker_bootstrap(facts, others)
         if broker != UNKNOWN_BOOTSTRAP:
             return "--bootstrap-server", broker
-    return "--bootstrap-controller", controller_bootstrap(quorum, excluding=excluding)
+    return "--bootstrap-controller", controller_bootstrap(facts, excluding=excluding)
 
 
-def describe_features(quorum: Quorum) -> str:
+def describe_features(facts: Facts) -> str:
     """Returns the command that shows each feature's finalized level and the levels the active controller supports."""
-    return f"{FEATURES_TOOL} {_connection(quorum)} describe"
+    return f"{FEATURES_TOOL} {_connection(facts)} describe"
 
 
-def upgrade_feature(quorum: Quorum, name: str, level: int) -> str:
+def upgrade_feature(facts: Facts, name: str, level: int) -> str:
     """Returns the command that finalizes a feature at a higher level (KIP-584)."""
-    return f"{FEATURES_TOOL} {_connection(quorum)} upgrade --feature {shlex.quote(name)}={level}"
+    return f"{FEATURES_TOOL} {_connection(facts)} upgrade --feature {shlex.quote(name)}={level}"
 
 
-def unregister_broker(quorum: Quorum, node: NodeId) -> str:
+def unregister_broker(facts: Facts, node: NodeId) -> str:
     """Returns the command that removes a broker's registration."""
-    option = _LOGIN_OPTION if (quorum.metadata_version or 0) >= _CONTROLLERS_JOIN else _OLD_LOGIN_OPTION
-    where = _connection(quorum, excluding=node).replace(_LOGIN_OPTION, option)
+    option = _LOGIN_OPTION if (facts.quorum.metadata_version or 0) >= _CONTROLLERS_JOIN else _OLD_LOGIN_OPTION
+    where = _connection(facts, excluding=node).replace(_LOGIN_OPTION, option)
     return f"{_CLUSTER_TOOL} unregister --id {node} {where}"
 
 
-def unregister_controller(quorum: Quorum, node: NodeId) -> str:
+def unregister_controller(facts: Facts, node: NodeId) -> str:
     """Returns the command that removes a controller's registration (KIP-1312)."""
-    return f"{_CLUSTER_TOOL} unregister-controller --id {node} {_connection(quorum, excluding=node)}"
+    return f"{_CLUSTER_TOOL} unregister-controller --id {node} {_connection(facts, excluding=node)}"
 
 
-def bring_back(quorum: Quorum, node: NodeId) -> Iterable[str]:
+def bring_back(facts: Facts, node: NodeId) -> Iterable[str]:
     """Yields the steps for a voter that does not fetch: start it, or find out why it hangs before it is restarted."""
-    endpoint = recorded_endpoint(quorum, node)
+    endpoint = recorded_endpoint(facts.quorum, node)
     at = f" at {endpoint}" if endpoint else ""
-    match quorum.process(node):
+    match facts.nodes.process(node):
         case Process.DOWN:
             yield f"# Start controller {node} so that it listens{at}: connections are refused there"
         case Process.HUNG:
@@ -289,16 +274,16 @@ def bring_back(quorum: Quorum, node: NodeId) -> Iterable[str]:
         case Process.UNKNOWN:
             listens = f" so that it listens{at}" if at else ""
             yield f"# Start controller {node}{listens}, or check in its log why it does not fetch from the leader"
-            yield from endpoint_steps(quorum, node)
+            yield from endpoint_steps(facts, node)
 
 
-def bring_in_sync(quorum: Quorum, status: VoterStatus) -> Iterable[str]:
+def bring_in_sync(facts: Facts, status: VoterStatus) -> Iterable[str]:
     """Yields the steps for a voter as the leader reports it; none if it is in sync."""
     match status.following:
         case Following.IN_SYNC:
             return
         case Following.NOT_FETCHING | Following.UNKNOWN:
-            yield from bring_back(quorum, status.key.id)
+            yield from bring_back(facts, status.key.id)
         case Following.LAGGING:
             yield from _find_delay(status)
 

@@ -18,17 +18,14 @@ Every remedy that starts or restarts a node begins with these steps (`rules.eval
 from collections.abc import Collection, Iterable, Sequence
 from heapq import nsmallest
 
-from rules.analysis.leadership import leaderless
-from rules.analysis.offline_partitions import brokers_before, circle_of
-from rules.analysis.only_copies import PartitionDirectory, elected_recovered, only_copies, only_in_sync_copies
-from rules.analysis.other_quorums import metadata_contradicts
-from rules.analysis.roles import controllers_only
+from rules.facts.node import Process
+from rules.facts.offline_partitions import circle_of
+from rules.facts.only_copies import PartitionDirectory
+from rules.facts.other_quorums import metadata_contradicts
+from rules.facts.quorum import Facts
 from rules.formatting import and_join, numbered, plural
-from rules.model.following import following
 from rules.model.identifiers import NodeId
 from rules.model.membership import majority
-from rules.model.monitoring import Resolution
-from rules.model.node_facts import Process
 from rules.model.quorum import Quorum
 
 _MOST_LISTED = 8
@@ -39,7 +36,7 @@ COPY_METADATA_FIRST = (
 )
 
 
-def start_conditions(quorum: Quorum, nodes: Iterable[NodeId]) -> tuple[str, ...]:
+def start_conditions(facts: Facts, nodes: Iterable[NodeId]) -> tuple[str, ...]:
     """Returns the first steps of a remedy that starts or restarts these nodes, in the order of their importance.
 
     Takes a few steps for each node, and a pass over the recovering partitions once for each quorum.
@@ -47,31 +44,31 @@ def start_conditions(quorum: Quorum, nodes: Iterable[NodeId]) -> tuple[str, ...]
     ordered = sorted({*nodes})
     if not ordered:
         return ()
-    steps = list(before_a_start(quorum, ordered))
-    fetching, missing = quorum.derived(_voters_fetching)
-    if any(node in fetching or _may_run(quorum, node) for node in ordered):
-        steps += _wait_for_regressed(quorum, ordered)
-        steps += resolve_names_first(quorum)
+    steps = list(before_a_start(facts, ordered))
+    fetching, missing = facts.voters_fetching
+    if any(node in fetching or _may_run(facts, node) for node in ordered):
+        steps += _wait_for_regressed(facts.quorum, ordered)
+        steps += resolve_names_first(facts)
     if not fetching.isdisjoint(ordered):
         steps += _keep_majority(fetching, missing)
     return tuple(steps)
 
 
-def before_a_start(quorum: Quorum, nodes: Iterable[NodeId], *, unchanged: bool = False) -> tuple[str, ...]:
+def before_a_start(facts: Facts, nodes: Iterable[NodeId], *, unchanged: bool = False) -> tuple[str, ...]:
     """Returns the steps without which a start or restart of these nodes may destroy data, or the voter set.
 
     `unchanged`: they keep their roles, so one that runs as a controller only does not touch its replicas.
     """
     ordered = sorted({*nodes})
-    steps = [COPY_METADATA_FIRST] if metadata_contradicts(quorum) else []
-    steps += _first([*brokers_first(quorum, ordered)])
-    brokers = [node for node in ordered if not unchanged or node not in quorum.derived(controllers_only)]
-    steps += _first([_copy_first(quorum, node, directories) for node, directories in _held(quorum, brokers)])
-    in_sync = quorum.derived(only_in_sync_copies)
+    steps = [COPY_METADATA_FIRST] if metadata_contradicts(facts.quorum) else []
+    steps += _first([*brokers_first(facts, ordered)])
+    brokers = [node for node in ordered if not unchanged or node not in facts.controllers_only]
+    steps += _first([_copy_first(facts, node, directories) for node, directories in _held(facts, brokers)])
+    in_sync = facts.only_in_sync_copies
     steps += _first([_keep_running(node, in_sync[node]) for node in ordered if node in in_sync])
-    elected = quorum.derived(elected_recovered)
+    elected = facts.elected_recovered
     steps += _first([_keep_log(node, elected[node]) for node in ordered if node in elected])
-    former = quorum.derived(_former_voters)
+    former = facts.former_voters
     steps += _first([_format_first(node) for node in ordered if node in former])
     return tuple(steps)
 
@@ -89,16 +86,16 @@ def keep_until_caught_up(node: NodeId, others: Iterable[NodeId]) -> str:
     return f"# Do not stop or restart controllers {and_join(sorted(others))} until controller {node} has caught up"
 
 
-def _may_run(quorum: Quorum, node: NodeId) -> bool:
+def _may_run(facts: Facts, node: NodeId) -> bool:
     """Returns whether a node's process runs, or may run behind an endpoint that does not answer."""
-    broker, facts = quorum.brokers.get(node), quorum.nodes.get(node)
+    broker, controller = facts.quorum.brokers.get(node), facts.nodes.get(node)
     of_broker = broker is not None and broker.alive
-    return of_broker or (facts is not None and facts.process is not Process.DOWN)
+    return of_broker or (controller is not None and controller.process is not Process.DOWN)
 
 
-def resolve_names_first(quorum: Quorum) -> tuple[str, ...]:
+def resolve_names_first(facts: Facts) -> tuple[str, ...]:
     """Returns the step that keeps nodes from a restart while the name of a voter's endpoint does not resolve."""
-    hosts = quorum.derived(unresolved_hosts)
+    hosts = facts.nodes.unresolved_hosts
     if not hosts:
         return ()
     return (
@@ -107,15 +104,10 @@ def resolve_names_first(quorum: Quorum) -> tuple[str, ...]:
     )
 
 
-def unresolved_hosts(quorum: Quorum) -> tuple[str, ...]:
-    """Returns the host names that voters dial and that do not resolve (NXDOMAIN) by the newest probes, sorted."""
-    probes = [voter.probe for voter in quorum.dialled_nodes if voter.probe is not None]
-    return tuple(sorted({probe.endpoint.host for probe in probes if probe.resolution is Resolution.NAME_NOT_FOUND}))
-
-
-def brokers_first(quorum: Quorum, nodes: Iterable[NodeId]) -> Iterable[str]:
+def brokers_first(facts: Facts, nodes: Iterable[NodeId]) -> Iterable[str]:
     """Yields the steps that name the brokers which must be back before one of these nodes starts."""
-    required = quorum.derived(brokers_before)
+    quorum = facts.quorum
+    required = facts.brokers_before
     for node in nodes:
         if node not in required:
             continue
@@ -133,12 +125,12 @@ def brokers_first(quorum: Quorum, nodes: Iterable[NodeId]) -> Iterable[str]:
         )
 
 
-def first_sentence(quorum: Quorum, node: NodeId) -> str:
+def first_sentence(facts: Facts, node: NodeId) -> str:
     """Returns the sentence for a summary that names the brokers which must be back before a broker starts.
 
     It begins with a space; empty if there are none, or each would have to be before the other.
     """
-    required = quorum.derived(brokers_before)
+    required = facts.brokers_before
     before = sorted(required.get(node, ()))
     if not before or circle_of(required, node):
         return ""
@@ -158,15 +150,15 @@ def start_as_broker(node: NodeId) -> str:
     return f"add broker to process.roles of node {node}, with a broker listener and its former log.dirs, and restart it"
 
 
-def copy_sentence(quorum: Quorum, nodes: Iterable[NodeId]) -> str:
+def copy_sentence(facts: Facts, nodes: Iterable[NodeId]) -> str:
     """Returns one sentence for a summary if one of these brokers may hold the only copy of acknowledged records.
 
     It begins with a space; empty if none does.
     """
-    held = _held(quorum, sorted({*nodes}))
+    held = _held(facts, sorted({*nodes}))
     if not held:
         return ""
-    controllers = [f"node {node} as a broker" for node, _ in held if node in quorum.derived(controllers_only)]
+    controllers = [f"node {node} as a broker" for node, _ in held if node in facts.controllers_only]
     brokers = f"{'broker' if len(held) == 1 else 'brokers'} {and_join((node for node, _ in held), 4)}"
     start = f"start {controllers[0]}" if len(held) == len(controllers) == 1 else f"start or restart {brokers}"
     directories = {directory for _, of_node in held for directory in of_node}
@@ -192,19 +184,9 @@ def _names(directories: Collection[PartitionDirectory], most: int) -> str:
     return and_join([*shown, f"{more} more"] if more else shown, most + 1)
 
 
-def _held(quorum: Quorum, nodes: Iterable[NodeId]) -> list[tuple[NodeId, frozenset[PartitionDirectory]]]:
-    held = quorum.derived(only_copies)
+def _held(facts: Facts, nodes: Iterable[NodeId]) -> list[tuple[NodeId, frozenset[PartitionDirectory]]]:
+    held = facts.only_copies
     return [(node, held[node]) for node in nodes if node in held]
-
-
-def _former_voters(quorum: Quorum) -> frozenset[NodeId]:
-    removed = {
-        key.id
-        for reconfiguration in quorum.history.reconfigurations
-        for key in reconfiguration.before
-        if key not in reconfiguration.after
-    }
-    return frozenset(removed - quorum.voter_ids)
 
 
 def _keep_majority(fetching: frozenset[NodeId], missing: tuple[NodeId, ...]) -> tuple[str, ...]:
@@ -217,16 +199,8 @@ def _keep_majority(fetching: frozenset[NodeId], missing: tuple[NodeId, ...]) -> 
     )
 
 
-def _voters_fetching(quorum: Quorum) -> tuple[frozenset[NodeId], tuple[NodeId, ...]]:
-    poll = quorum.poll
-    if poll is None or quorum.derived(leaderless) is not None:
-        return frozenset(), ()
-    fetching = {row.key.id for row in poll.voters if following(quorum, poll, row.key).fetches}
-    return frozenset(fetching), tuple(sorted({row.key.id for row in poll.voters} - fetching))
-
-
-def _copy_first(quorum: Quorum, node: NodeId, directories: Collection[PartitionDirectory]) -> str:
-    as_broker = node in quorum.derived(controllers_only)
+def _copy_first(facts: Facts, node: NodeId, directories: Collection[PartitionDirectory]) -> str:
+    as_broker = node in facts.controllers_only
     start = f"start node {node} as a broker" if as_broker else f"start or restart broker {node}"
     return (
         f"# Do not {start} before you have copied {_names(directories, _MOST_LISTED)} from its "

@@ -10,51 +10,45 @@ the controller is started once more.
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
-from rules.analysis.registered_node import METADATA_VERSION, RegisteredNode, registered_nodes
+from rules.facts.quorum import Facts
+from rules.facts.registered_node import (
+    METADATA_VERSION,
+    UNREGISTERS_CONTROLLERS,
+    RegisteredNode,
+)
 from rules.formatting import and_join
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
-from rules.remedies.remedy_commands import (
-    UNREGISTERS_CONTROLLERS,
-    unregister_broker,
-    unregister_controller,
-    upgrade_feature,
-)
+from rules.remedies.remedy_commands import unregister_broker, unregister_controller, upgrade_feature
 from rules.remedies.start_conditions import start_as_broker
 
 _MOST_STARTED = 4
 """How many controllers a remedy starts once more: all remedies together must not grow with the square."""
 
 
-def short_of_unregistering(quorum: Quorum) -> list[RegisteredNode]:
-    """Returns the nodes whose registrations keep Kafka from the level that unregisters controllers."""
-    nodes = registered_nodes(quorum)
-    return [node for node in nodes if node.range(METADATA_VERSION).highest < UNREGISTERS_CONTROLLERS]
-
-
-def leftover_steps(quorum: Quorum, node: NodeId) -> Iterator[str]:
+def leftover_steps(facts: Facts, node: NodeId) -> Iterator[str]:
     """Yields the steps for the registration of a broker whose node runs as a controller only."""
     yield f"# If node {node} should be a broker as well, {start_as_broker(node)}"
     yield f"# Otherwise move the replicas of broker {node} to other brokers with kafka-reassign-partitions.sh"
-    yield unregister_broker(quorum, node)
+    yield unregister_broker(facts, node)
 
 
-def unregister_steps(quorum: Quorum, gone: Sequence[RegisteredNode]) -> Iterator[str]:
+def unregister_steps(facts: Facts, gone: Sequence[RegisteredNode]) -> Iterator[str]:
     """Yields the steps that remove the registrations of these nodes, which no longer exist."""
     brokers = [node.registration.id for node in gone if node.role == "broker"]
     if brokers:
         yield "# Of a broker, after its partitions have moved to others"
-        yield from (unregister_broker(quorum, node) for node in brokers)
+        yield from (unregister_broker(facts, node) for node in brokers)
     controllers = [node.registration.id for node in gone if node.role == "controller"]
     if controllers:
-        yield from _controller_steps(quorum, controllers, gone)
+        yield from _controller_steps(facts, controllers, gone)
 
 
-def _controller_steps(quorum: Quorum, controllers: list[NodeId], gone: Sequence[RegisteredNode]) -> Iterator[str]:
-    if quorum.metadata_version is not None and quorum.metadata_version >= UNREGISTERS_CONTROLLERS:
-        yield from (unregister_controller(quorum, node) for node in controllers)
+def _controller_steps(facts: Facts, controllers: list[NodeId], gone: Sequence[RegisteredNode]) -> Iterator[str]:
+    if facts.quorum.metadata_version is not None and facts.quorum.metadata_version >= UNREGISTERS_CONTROLLERS:
+        yield from (unregister_controller(facts, node) for node in controllers)
         return
-    short = quorum.derived(short_of_unregistering)
+    short = facts.short_of_unregistering
     if any(node.running for node in short):
         yield (
             f"# Kafka removes a controller's registration only from metadata.version {UNREGISTERS_CONTROLLERS} (Kafka "
@@ -69,18 +63,18 @@ def _controller_steps(quorum: Quorum, controllers: list[NodeId], gone: Sequence[
     brokers = [node for node in short if node.role == "broker" and node.registration.id not in leaving]
     for node in (broker for broker in brokers if broker.left_over):
         yield f"# First move the replicas of {node.name} to others: its node runs as a controller only"
-        yield unregister_broker(quorum, node.registration.id)
+        yield unregister_broker(facts, node.registration.id)
     if brokers := [node for node in brokers if not node.left_over]:
         yield f"# First start {_named(brokers)} in Kafka 4.4 or newer, or unregister it if it no longer exists"
     blocking = [node for node in short if node.role == "controller"]
-    yield from _raise_level(quorum, blocking)
+    yield from _raise_level(facts, blocking)
     ids = [node.registration.id for node in blocking[:_MOST_STARTED]]
-    yield from (unregister_controller(quorum, node) for node in dict.fromkeys([*ids, *controllers]))
+    yield from (unregister_controller(facts, node) for node in dict.fromkeys([*ids, *controllers]))
 
 
-def _raise_level(quorum: Quorum, blocking: list[RegisteredNode]) -> Iterator[str]:
+def _raise_level(facts: Facts, blocking: list[RegisteredNode]) -> Iterator[str]:
     """Yields the steps to the level that unregisters controllers; registrations of these controllers block it."""
-    level, static = UNREGISTERS_CONTROLLERS, quorum.kraft_version == 0
+    level, static = UNREGISTERS_CONTROLLERS, facts.quorum.kraft_version == 0
     started = [node.registration.id for node in blocking[:_MOST_STARTED]]
     yield (
         f"# Kafka removes a controller's registration only from metadata.version {level} on; there is no safe way back "
@@ -94,12 +88,12 @@ def _raise_level(quorum: Quorum, blocking: list[RegisteredNode]) -> Iterator[str
     if started and static:
         yield "# Restart no other controller while these run: they would be candidates in an election"
     for node in started:
-        yield from _start_once(quorum, node, static=static)
+        yield from _start_once(facts.quorum, node, static=static)
     if len(blocking) > _MOST_STARTED:
         yield f"# Do the same for the other {len(blocking) - _MOST_STARTED}"
     if started:
         yield "# A started controller registers within seconds; until then Kafka refuses the next command"
-    yield upgrade_feature(quorum, METADATA_VERSION, level)
+    yield upgrade_feature(facts, METADATA_VERSION, level)
     yield from (f"kafka-server-stop.sh --node-id={node}" for node in started)
 
 

@@ -24,9 +24,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from rules.analysis.electability import Position
 from rules.formatting import needed_text
-from rules.model.identifiers import Epoch, Offset, ReplicaKey
+from rules.model.identifiers import Epoch, LogEnd, Offset, ReplicaKey
 from rules.model.membership import VoterSet, majority, tolerated_failures
 
 
@@ -50,7 +49,7 @@ class StoppedDisk:
     """Why the log cannot be written as a snapshot, as a clause; None if it can."""
 
     @property
-    def position(self) -> Position:
+    def position(self) -> LogEnd:
         """What an election compares."""
         return (self.epoch, self.end_offset)
 

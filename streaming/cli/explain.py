@@ -16,7 +16,7 @@ from connectors.errors import UsageError
 from streaming.cli.output import stdout_console
 
 if TYPE_CHECKING:
-    from rules.finding import DeclaredRule
+    from rules.rule import DeclaredRule
 
 GLOSSARY = "glossary"
 _GLOSSARY_HINT = "\nkraftwatch explain glossary explains the terms (docs/glossary.md)."

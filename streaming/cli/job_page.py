@@ -99,14 +99,13 @@ class JobPage:
                 raise self._foreign()
 
     def _current(self, name: str, since_ms: Millis) -> "ClusterState":
-        from rules.analysis.leadership import leaderless
 
         began, said = time.monotonic(), ""
         while True:
             stored = self.stored(name)
             one = _restored(stored, stored.settings)
             state = _state(one, since_ms)
-            decided = not state.missing or leaderless(state.quorum) is not None
+            decided = not state.missing or state.facts.leaderless is not None
             passed_s = time.monotonic() - began
             if (decided and one.newest_ms >= since_ms) or passed_s > self._timeout_s * _OBSERVING_TIMES:
                 break
@@ -163,7 +162,7 @@ def _state(one: "ReplayedJournal", since_ms: Millis) -> "ClusterState":
     from streaming.status.cluster_status import ClusterState
 
     return ClusterState(
-        quorum=one.machine.quorum(),
+        facts=one.monitor.facts,
         evaluation=one.monitor.evaluation(),
         thresholds=one.monitor.settings.thresholds,
         taken_at_ms=Millis(wall_ms()),

@@ -66,7 +66,7 @@ def _controllers(opts: LookBackOptions) -> "Controllers":
     if opts.log_dir:
         return controllers_of_disks(cluster_query.read_disks(opts))
     state = cluster_query.query_one_cluster(opts)
-    controllers = controllers_of_quorum(state.quorum)
+    controllers = controllers_of_quorum(state.facts)
     if state.source is StatusSource.NONE and not controllers.members:
         why = "no leader answered: kraftwatch doctor, with the same options, says what fails at each address"
         return replace(controllers, unobserved=why)

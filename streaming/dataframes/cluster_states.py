@@ -203,5 +203,5 @@ def _rows(
 
 def _state(settings: ClusterSettings, blob: bytes, pages: PageFiles | None, batch: int) -> _State:
     monitor = ClusterMonitor.restored(blob, settings, pages)
-    status = job_cluster_status(monitor.machine.quorum(), settings.thresholds, monitor.evaluation(), monitor.tracked)
+    status = job_cluster_status(monitor.facts, settings.thresholds, monitor.evaluation(), monitor.tracked)
     return _State(batch=batch, monitor=monitor, status=status)

@@ -10,6 +10,7 @@ from connectors.kafka.cluster_id_lookup import ClusterDescription, repeated_ids
 from connectors.kafka.credentials import certificate_expires_at
 from connectors.kafka.messages import FetchResult
 from rules.evaluate import evaluate, thresholds_for
+from rules.facts.quorum import Facts
 from rules.formatting import and_join
 from rules.model.identifiers import Millis
 from rules.model.monitoring import NO_LEADER_REASONS, Reason
@@ -169,7 +170,7 @@ class ClusterChecks:
             access = replace(section.access, principal="User:NAME")
             hint = ("# Replace User:NAME with the principal that the controllers' kafka-authorizer.log shows",)
         machine = Machine(replace(_settings(section), access=access))
-        commands = allow(machine.quorum(), [operation])
+        commands = allow(Facts(machine.quorum()), [operation])
         return (*hint, *commands, *((LEGEND,) if section.access.secured else ()))
 
     def _cluster_id(self, answering: Sequence[ConnectivityCheck]) -> CheckResult:
@@ -207,7 +208,9 @@ class ClusterChecks:
             yield self._result("rules", "observability", OK, "all rules can be evaluated")
         else:
             machine = Machine(replace(_settings(self.section), access=replace(self.section.access, log=False)))
-            unknown = [applicable.rule for applicable in evaluate(machine.quorum(), thresholds_for({})).not_applicable]
+            unknown = [
+                applicable.rule for applicable in evaluate(Facts(machine.quorum()), thresholds_for({})).not_applicable
+            ]
             status = WARNING if self.section.metadata_log else OK
             message = f"without the metadata log these rules cannot be evaluated: {', '.join(unknown)}"
             yield self._result("rules", "observability", status, message)

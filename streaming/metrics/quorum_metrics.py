@@ -6,7 +6,7 @@ Kafka exports -1 or 0 for "unknown"; here an unknown value is left out.
 from collections.abc import Callable
 from math import inf
 
-from rules.model.endpoint_faults import EndpointVerdict
+from rules.facts.endpoint import EndpointVerdict
 from streaming.metrics.metric_spec import (
     NODE,
     REPLICA,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rules.model.following import majority_lag_ms
+from rules.facts.following import majority_lag_ms
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.voters import ReplicaRole, ReplicaStatus
 

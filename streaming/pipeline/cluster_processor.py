@@ -349,8 +349,8 @@ def _snapshot(
 
 
 def _status(cluster: str, monitor: ClusterMonitor) -> Iterator[OutputRow]:
-    quorum, evaluation = monitor.evaluated
-    status = job_cluster_status(quorum, monitor.settings.thresholds, evaluation, monitor.tracked)
+    facts, evaluation = monitor.evaluated
+    status = job_cluster_status(facts, monitor.settings.thresholds, evaluation, monitor.tracked)
     yield OutputKind.STATUS, cluster, "", to_bytes(status).decode()
 
 

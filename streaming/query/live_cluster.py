@@ -15,7 +15,6 @@ from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.request_pacing import RateLimiter
 from connectors.observations.observation import Observation
 from connectors.process.wall_clock import wall_ms
-from rules.analysis.leadership import leaderless
 from rules.model.identifiers import Millis
 from streaming.query.query_target import QueryTarget
 from streaming.query.recording import ReplayedJournal, missing_since
@@ -88,7 +87,7 @@ class LiveCluster:
         quorum = self._monitor.machine.quorum()
         if self.missing():
             self._complete_at_ms = None
-            if leaderless(quorum) is None:
+            if self._monitor.facts.leaderless is None:
                 return False
             # Failures of all nodes at the same time may be a reconnection; the oldest failure gives the duration.
             first_ms = min((failure.first_at_ms for failure in quorum.failures), default=self._since_ms)
@@ -104,7 +103,7 @@ class LiveCluster:
     def state(self) -> ClusterState:
         """Returns what is known now: where no node has answered, what was recorded and why none answers."""
         return ClusterState(
-            quorum=self._monitor.machine.quorum(),
+            facts=self._monitor.facts,
             evaluation=self._monitor.evaluation(),
             thresholds=self._monitor.settings.thresholds,
             taken_at_ms=Millis(wall_ms()),

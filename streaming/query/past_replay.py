@@ -24,6 +24,7 @@ from connectors.errors import KraftwatchError, UsageError
 from connectors.observations.point_in_time import AtTime
 from connectors.store.journal_reader import JournalReader
 from rules.evaluate import evaluate
+from rules.facts.quorum import Facts
 from rules.formatting import LATEST_MS, iso
 from rules.model.identifiers import Millis
 from streaming.query.recording import JournalRecording, ReplayedJournal, replayed_recording
@@ -154,12 +155,13 @@ class PastReplay:
 
     def _state(self, one: ReplayedJournal, at_ms: Millis) -> PastState:
         quorum, thresholds = one.machine.quorum(), self._cluster.thresholds
-        evaluation = evaluate(quorum, thresholds)
-        status = job_cluster_status(quorum, thresholds, evaluation, taken_at_ms=at_ms, missing=one.missing)
+        facts = Facts(quorum)
+        evaluation = evaluate(facts, thresholds)
+        status = job_cluster_status(facts, thresholds, evaluation, taken_at_ms=at_ms, missing=one.missing)
         ended = tuple(one.history.ended_recoveries)
         return PastState(
             shown=ReceivedStatus(status=status, received_at_ms=one.newest_ms, ended_recoveries=ended),
-            events=job_cluster_status(self._events.added_to(quorum), thresholds, evaluation),
+            events=job_cluster_status(Facts(self._events.added_to(quorum)), thresholds, evaluation),
         )
 
 

@@ -22,6 +22,8 @@ from connectors.store.bundle_file import unpacked_bundle
 from connectors.store.journal_reader import JournalReader, JournalSnapshot, RowFilter
 from rules.alert import Alert
 from rules.evaluate import OBSERVATION_RULES, evaluate
+from rules.facts.contact import dialled_endpoint
+from rules.facts.quorum import Facts
 from rules.finding import Thresholds
 from rules.formatting import LATEST_MS, ms_text, utc_text
 from rules.model.identifiers import Millis
@@ -372,8 +374,8 @@ def replay_recording(
 
 def recorded_state(read: ReplayedJournal | LogDirContents, thresholds: Mapping[str, Thresholds]) -> ClusterState:
     """Returns a recorded state, evaluated as of its newest row; no node is queried."""
-    quorum = read.machine.quorum()
-    evaluation = evaluate(quorum, thresholds)
+    facts = Facts(read.machine.quorum())
+    evaluation = evaluate(facts, thresholds)
     log_dir = read if isinstance(read, LogDirContents) else None
     if log_dir is not None:
         # `monitor-blind` would report that no node answered, but none was queried.
@@ -383,7 +385,7 @@ def recorded_state(read: ReplayedJournal | LogDirContents, thresholds: Mapping[s
             unknown=tuple(result for result in evaluation.unknown if result.rule not in OBSERVATION_RULES),
         )
     return ClusterState(
-        quorum=quorum,
+        facts=facts,
         evaluation=evaluation,
         thresholds=thresholds,
         taken_at_ms=Millis(wall_ms()),
@@ -404,7 +406,7 @@ def missing_since(machine: Machine, since_ms: Millis, *, log: bool) -> Iterator[
     if quorum.poll is None or quorum.poll.observed_at_ms < since_ms:
         yield "DescribeQuorum was not answered"
     for node in sorted(quorum.voting_ids) if log else ():
-        endpoint = quorum.nodes[node].endpoint
+        endpoint = dialled_endpoint(quorum, node)
         probe = quorum.probe(node, endpoint)
         # A static voter may have no endpoint that can be probed.
         unprobed = bool(quorum.voter_ids) if probe is None else probe.observed_at_ms < since_ms

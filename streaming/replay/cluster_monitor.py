@@ -18,6 +18,7 @@ from connectors.observations.log_event import Undecodable
 from connectors.observations.observation import Observation
 from rules.alert import Alert
 from rules.evaluate import RULES, evaluate
+from rules.facts.quorum import Facts
 from rules.finding import CLEAR, Evaluation, UnknownResult
 from rules.firing import Firing
 from rules.lifecycle import TrackedConditions, advance, firing, interrupted, next_due
@@ -165,8 +166,8 @@ class ClusterMonitor:
             parts = monitor_parts(self.settings.name, self._stored)
             self.tracked, waiting = parts.tracked, parts.waiting
             self.machine = Machine(self.settings, self._pages, stored=parts.machine)
-        self._evaluated: tuple[Quorum, Evaluation] | None = None
-        self._advanced: tuple[Quorum, Evaluation] | None = None
+        self._evaluated: tuple[Facts, Evaluation] | None = None
+        self._advanced: tuple[Facts, Evaluation] | None = None
         """By which the conditions advanced; None: they are as they were stored."""
         self._whole = False
         """Whether that is the whole quorum with all rules, and has been observed without a gap since."""
@@ -234,24 +235,33 @@ class ClusterMonitor:
     def evaluation(self) -> Evaluation:
         """Returns the evaluation of the current quorum."""
         quorum = self.machine.quorum()
-        if self._evaluated is None or self._evaluated[0] is not quorum:
-            self._evaluated = (quorum, evaluate(quorum, self.settings.thresholds))
+        if self._evaluated is None or self._evaluated[0].quorum is not quorum:
+            facts = Facts(quorum)
+            self._evaluated = (facts, evaluate(facts, self.settings.thresholds))
         return self._evaluated[1]
 
     @property
-    def evaluated(self) -> tuple[Quorum, Evaluation]:
+    def facts(self) -> Facts:
+        """What is known of the current quorum."""
+        if self._evaluated is not None and self._evaluated[0].quorum is self.machine.quorum():
+            return self._evaluated[0]
+        return Facts(self.machine.quorum())
+
+    @property
+    def evaluated(self) -> tuple[Facts, Evaluation]:
         """The quorum by which the conditions advanced, and its evaluation: what fires, and the status, are of then.
 
         The current ones, if not all rules can be evaluated, after a gap, and after the state was restored.
         """
         if self._advanced is not None and self._whole:
             return self._advanced
-        return self.machine.quorum(), self.evaluation()
+        evaluation = self.evaluation()
+        return self.facts, evaluation
 
     def firing(self, before: Firing | None, changed: Iterable[Alert]) -> Firing:
         """Returns what fires now, and what ended by the transitions `changed` since `before`."""
-        quorum, evaluation = self._advanced or self.evaluated
-        return firing(self.tracked, evaluation, quorum, before=before, changed=changed)
+        facts, evaluation = self._advanced or self.evaluated
+        return firing(self.tracked, evaluation, facts.quorum, before=before, changed=changed)
 
     def to_bytes(self) -> bytes:
         """Returns the stored form of the state, a versioned blob."""
@@ -383,7 +393,7 @@ class ClusterMonitor:
         if evaluation.failed:
             self._record_failed_rules(evaluation.failed)
             evaluation = self.evaluation()
-        self._advanced, self._whole = (self.machine.quorum(), evaluation), True
+        self._advanced, self._whole = (self.facts, evaluation), True
         self.tracked, changed = advance(self.tracked, evaluation, self.machine.quorum(), thresholds)
         return changed
 
@@ -407,9 +417,10 @@ class ClusterMonitor:
         )
         others = (rule for rule in RULES if rule != CONTRACTS_RULE)
         unknown = tuple(UnknownResult(rule=rule, subject=None, why=reason) for rule in others)
-        known = evaluate(quorum, thresholds, [RULES[CONTRACTS_RULE]])
+        facts = Facts(quorum)
+        known = evaluate(facts, thresholds, [RULES[CONTRACTS_RULE]])
         evaluation = replace(known, unknown=(*known.unknown, *unknown))
-        self._advanced, self._whole = (quorum, evaluation), False
+        self._advanced, self._whole = (facts, evaluation), False
         self.tracked, changed = advance(self.tracked, evaluation, quorum, thresholds)
         return changed
 

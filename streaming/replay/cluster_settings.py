@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rules.analysis.freshness import ages_of
 from rules.evaluate import thresholds_for
+from rules.facts.freshness import ages_of
 from rules.finding import Thresholds
 from rules.model.ages import Ages
 from rules.model.monitoring import PLAINTEXT, Access, Vantage

@@ -7,7 +7,7 @@ record waits. A single poll says little: it may come at any moment between two f
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rules.model.following import majority_lag_ms
+from rules.facts.following import majority_lag_ms
 from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.replica import CommitWait, LagSample, Poll
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from rules.evaluate import evaluate
+from rules.facts.quorum import Facts
 from rules.finding import Evaluation, Severity, Thresholds
 from rules.lifecycle import TrackedConditions, next_due
 from rules.model.identifiers import Millis
@@ -49,7 +50,7 @@ def quiet_until_ms(quorum: Quorum, evaluation: Evaluation, thresholds: Mapping[s
         thresholds: by rule id, as `rules.evaluate.thresholds_for` returns them.
     """
     found = _conditions(evaluation)
-    ahead = (ms for ms in _AHEAD_MS if _conditions(evaluate(_later(quorum, ms), thresholds)) == found)
+    ahead = (ms for ms in _AHEAD_MS if _conditions(evaluate(Facts(_later(quorum, ms)), thresholds)) == found)
     return Millis(quorum.now_ms + next(ahead, 0))
 
 

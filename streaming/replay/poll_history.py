@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
-from rules.model.following import age_ms
+from rules.facts.following import age_ms
 from rules.model.identifiers import START, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.replica import LagSample, LogRegression, Outage, Poll, Replica, ReplicaHistory
 from streaming.replay.commit_waits import CommitWaits

@@ -15,6 +15,7 @@ from connectors.store.collection import SilenceStore
 from connectors.store.database import Database
 from rules.alert import Alert
 from rules.evaluate import evaluate
+from rules.facts.quorum import Facts
 from rules.formatting import iso, utc_text
 from rules.model.identifiers import Millis
 from rules.notifications.route import Silence
@@ -105,7 +106,8 @@ def make_report(
 
 def _view(one: ReplayedJournal, alerts: Sequence[Alert], silences: Sequence[Silence], *, to_ms: Millis) -> ClusterView:
     name, quorum, thresholds = one.machine.cluster, one.machine.quorum(), one.monitor.settings.thresholds
-    status = job_cluster_status(one.history.added_to(quorum), thresholds, evaluate(quorum, thresholds))
+    evaluation = evaluate(Facts(quorum), thresholds)
+    status = job_cluster_status(Facts(one.history.added_to(quorum)), thresholds, evaluation)
     return ClusterView(
         name=name,
         now_ms=to_ms,

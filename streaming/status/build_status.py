@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
-from rules.analysis.electability import electable, failures_left
-from rules.analysis.leadership import current_leader, leaderless
+from rules.answers.electability import electable, failures_left
 from rules.evaluate import evaluate
+from rules.facts.quorum import Facts
 from rules.finding import Evaluation, Thresholds
 from rules.lifecycle import TrackedConditions
 from rules.model.history import Recovery
@@ -42,7 +42,7 @@ LIVE_MS = 10_000
 
 
 def job_cluster_status(
-    quorum: Quorum,
+    facts: Facts,
     thresholds: Mapping[str, Thresholds],
     evaluation: Evaluation | None = None,
     tracked: TrackedConditions | None = None,
@@ -51,9 +51,10 @@ def job_cluster_status(
     missing: tuple[str, ...] = (),
 ) -> ClusterStatus:
     """Returns a cluster's status at the end of a micro-batch, or as of a later time; its time is the quorum's."""
+    quorum = facts.quorum
     state = ClusterState(
-        quorum=quorum,
-        evaluation=evaluate(quorum, thresholds) if evaluation is None else evaluation,
+        facts=facts,
+        evaluation=evaluate(facts, thresholds) if evaluation is None else evaluation,
         thresholds=thresholds,
         taken_at_ms=taken_at_ms or quorum.now_ms,
         queried_since_ms=Millis(quorum.now_ms - LIVE_MS),
@@ -72,13 +73,14 @@ def cluster_status(
         tracked: the cluster's tracked conditions, for `pending`; None where no job runs.
         recovering_limit: how many recovering partitions are named; None: all.
     """
-    quorum, poll, evaluation, history = state.quorum, state.quorum.poll, state.evaluation, state.quorum.history
+    facts, quorum, evaluation = state.facts, state.quorum, state.evaluation
+    poll, history = quorum.poll, quorum.history
     longest = sorted(
         quorum.recovering, key=lambda one: (one.since_timestamp_ms, one.topic or one.topic_id, one.partition)
     )
-    endpoints = voters.dialled_nodes(quorum)
-    lag, lag_time_ms = voters.max_follower_lag(quorum)
-    number, needed, fetching = voters.votes(quorum)
+    endpoints = voters.dialled_nodes(facts)
+    lag, lag_time_ms = voters.max_follower_lag(facts)
+    number, needed, fetching = voters.votes(facts)
     kraft, newest_ms = quorum.kraft_version, quorum.newest_timestamp_ms
     fenced = tuple(sorted(broker.id for broker in quorum.brokers.values() if broker.fenced))
     return ClusterStatus(
@@ -89,7 +91,7 @@ def cluster_status(
         observed_at_ms=quorum.now_ms or None,
         recorded_at_ms=None if state.log_dir is not None else state.recorded_at_ms,
         missing=state.missing,
-        leader_id=current_leader(quorum),
+        leader_id=facts.current_leader,
         leader_epoch=quorum.leader_epoch,
         high_watermark=quorum.high_watermark,
         max_follower_lag=lag,
@@ -107,9 +109,9 @@ def cluster_status(
         votes_needed=needed,
         voters_fetching=fetching,
         failures_tolerated=None if number is None or needed is None else number - needed,
-        failures_left=failures_left(quorum),
+        failures_left=failures_left(facts),
         # A log directory holds no probes, so it cannot show whether the endpoints work.
-        electable=electable(quorum) if endpoints and state.log_dir is None else None,
+        electable=electable(facts) if endpoints and state.log_dir is None else None,
         recovering_partitions=None if quorum.last_offset is None else len(quorum.recovering),
         brokers=None if quorum.last_offset is None else BrokerCounts(registered=len(quorum.brokers), fenced=fenced),
         mode=None if kraft is None else QuorumMode.DYNAMIC if kraft else QuorumMode.STATIC,
@@ -121,9 +123,9 @@ def cluster_status(
         described_at_ms=poll.observed_at_ms if poll else None,
         log_fetched_at_ms=quorum.log_fetched_at_ms,
         newest_timestamp_ms=None if newest_ms is None else Millis(newest_ms - quorum.idle_ms),
-        leaderless=quorum.derived(leaderless) is not None,
+        leaderless=facts.leaderless is not None,
         registered_at_ms={node: registration.at.timestamp_ms for node, registration in quorum.controllers.items()},
-        replicas=voters.replicas(quorum),
+        replicas=voters.replicas(facts),
         elections=history.elections,
         voter_changes=history.voter_changes,
         findings=tuple(

@@ -6,12 +6,11 @@ from rich.text import Text
 
 from connectors.errors import UsageError
 from connectors.store.stored_json import json_safe
-from rules.analysis.roles import known_controllers
+from rules.answers.restart import RestartSafety, safe_to_restart
 from rules.evaluate import OBSERVATION_RULES
 from rules.finding import Finding, Plain, Thresholds
 from rules.formatting import and_join, needed_text, visible
 from rules.model.identifiers import NodeId
-from rules.remedies.safe_to_restart import RestartSafety, safe_to_restart
 from streaming.status import status_tables
 from streaming.status.build_status import cluster_status
 from streaming.status.cluster_status import ClusterState, ClusterStatus, StatusSource, UnknownStatus, status_json
@@ -91,7 +90,7 @@ def evaluate_restart(state: ClusterState, node: int) -> RestartSafety:
     The notes name what kraftwatch does not observe, and why: that is what makes an answer unknown.
     """
     quorum = state.quorum
-    nodes = known_controllers(quorum)
+    nodes = state.facts.known_controllers
     if state.answered and nodes and node not in nodes:
         what = "a broker, not a controller" if node in quorum.brokers else "unknown to the quorum"
         raise UsageError(
@@ -100,7 +99,7 @@ def evaluate_restart(state: ClusterState, node: int) -> RestartSafety:
     # The thresholds of the two rules whose conditions make a restart unsafe.
     disk, endpoint = state.thresholds["voter-disk-replaced"], state.thresholds["stale-voter-endpoint"]
     answer = safe_to_restart(
-        quorum, NodeId(node), Thresholds(values={**disk.values, **endpoint.values}), state.evaluation.findings
+        state.facts, NodeId(node), Thresholds(values={**disk.values, **endpoint.values}), state.evaluation.findings
     )
     if answer.safe and state.queried_since_ms is not None and state.missing:
         # What a job recorded before may be from before another controller stopped.

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict, TypeAdapter
 
+from rules.facts.quorum import Facts
 from rules.finding import Evaluation, NotApplicable, Plain, Severity, Thresholds, UnknownResult
 from rules.formatting import iso
 from rules.model.history import ControllerStart, Election, Recovery, UncleanElections, VoterChange
@@ -286,9 +287,9 @@ class ClusterStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
-    """One cluster at one time: its quorum, the evaluation of it, and how much of it was observed."""
+    """One cluster at one time: what is known of it, the evaluation of it, and how much of it was observed."""
 
-    quorum: Quorum
+    facts: Facts
     evaluation: Evaluation
     thresholds: Mapping[str, Thresholds] = field(repr=False)
     """By rule id."""
@@ -302,6 +303,11 @@ class ClusterState:
     """Data that was requested and did not arrive, as text."""
     log_dir: LogDirContents | None = None
     """The log directory that was read; None where a cluster was queried or a journal was read."""
+
+    @property
+    def quorum(self) -> Quorum:
+        """What was observed."""
+        return self.facts.quorum
 
     @property
     def answered(self) -> bool:

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from connectors.logdir.log_dir_files import ElectionState
 from rules.evaluate import INHIBITED
+from rules.facts.following import Following
 from rules.formatting import and_join, duration, iso, ms_text, needed_text, plural, utc_text, visible
-from rules.model.following import Following
 from rules.model.identifiers import Millis
 from rules.model.membership import Voter
 from streaming.status.cluster_status import (

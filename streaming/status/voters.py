@@ -4,16 +4,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rules.analysis.endpoint_text import probe_outcome
-from rules.analysis.freshness import fresh_poll
-from rules.analysis.leadership import leaderless
-from rules.analysis.voter_status import moving_voters
-from rules.model.endpoint_faults import EndpointFault, EndpointVerdict
-from rules.model.following import Following, fetch_age_ms, following, lag_ms, records_behind
+from rules.facts.endpoint import EndpointFault, EndpointVerdict
+from rules.facts.endpoint_text import probe_outcome
+from rules.facts.following import Following, fetch_age_ms, following, lag_ms, records_behind
+from rules.facts.freshness import fresh_poll
+from rules.facts.node import NodeFacts
+from rules.facts.quorum import Facts
+from rules.facts.voter_status import moving_voters
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import VoterSet, majority
 from rules.model.monitoring import CertificateFault
-from rules.model.node_facts import NodeFacts
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll, Replica
 
@@ -146,12 +146,13 @@ class ReplicaStatus:
     """HOST:PORT that the VotersRecord names for it."""
 
 
-def votes(quorum: Quorum) -> tuple[int | None, int | None, int | None]:
+def votes(facts: Facts) -> tuple[int | None, int | None, int | None]:
     """Returns how many voters the quorum has, the votes needed, and how many voters fetch; None if unknown.
 
     The leader's latest set commits and elects. Without a current poll of a leader the committed set is counted.
     """
-    fetching, present, poll = None, _present_poll(quorum), fresh_poll(quorum)
+    quorum = facts.quorum
+    fetching, present, poll = None, _present_poll(facts), fresh_poll(quorum)
     counted = present or (poll if quorum.committed is None else None)
     keys = {row.key for row in counted.voters} if counted else quorum.committed.keys if quorum.committed else set()
     if present is not None and present.leader is not None:
@@ -159,9 +160,9 @@ def votes(quorum: Quorum) -> tuple[int | None, int | None, int | None]:
     return len(keys) or None, majority(len(keys)) if keys else None, fetching
 
 
-def _present_poll(quorum: Quorum) -> Poll | None:
+def _present_poll(facts: Facts) -> Poll | None:
     """Returns the newest poll; None if it is too old, or if the quorum has lost its leader since."""
-    return None if quorum.derived(leaderless) else fresh_poll(quorum)
+    return None if facts.leaderless else fresh_poll(facts.quorum)
 
 
 def current_voters(poll: Poll | None) -> tuple[VoterEndpoints, ...]:
@@ -229,12 +230,12 @@ def registrations_without_voter(quorum: Quorum) -> tuple[RegistrationWithoutVote
     )
 
 
-def dialled_nodes(quorum: Quorum) -> tuple[NodeFacts, ...]:
+def dialled_nodes(facts: Facts) -> tuple[NodeFacts, ...]:
     """Returns the facts of the voters whose endpoints are known: in a static quorum, those in its leader's list.
 
     None while the log may still have a VotersRecord.
     """
-    return quorum.dialled_nodes if quorum.committed is not None or quorum.kraft_version == 0 else ()
+    return facts.nodes.voters if facts.quorum.committed is not None or facts.quorum.kraft_version == 0 else ()
 
 
 def endpoint_status(voter: NodeFacts) -> VoterEndpointStatus:
@@ -261,12 +262,12 @@ def certificates(quorum: Quorum) -> tuple[CertificateStatus, ...]:
     )
 
 
-def max_follower_lag(quorum: Quorum) -> tuple[int | None, Millis | None]:
+def max_follower_lag(facts: Facts) -> tuple[int | None, Millis | None]:
     """Returns the lag of the voter with the shortest log, in records and in time by the leader's clock.
 
     Counted as MetadataQuorumCommand counts it. None without a leader or a current poll.
     """
-    poll = _present_poll(quorum)
+    poll = _present_poll(facts)
     leader = None if poll is None else next((row for row in poll.voters if row.key.id == poll.leader_id), None)
     if poll is None or leader is None or leader.log_end_offset is None:
         return None, None
@@ -276,15 +277,16 @@ def max_follower_lag(quorum: Quorum) -> tuple[int | None, Millis | None]:
     return lag, lag_ms(poll, last)
 
 
-def replicas(quorum: Quorum) -> tuple[ReplicaStatus, ...]:
+def replicas(facts: Facts) -> tuple[ReplicaStatus, ...]:
     """Returns every replica in the order of `describe --replication`: leader, other voters, observers."""
+    quorum = facts.quorum
     poll = quorum.poll
     if poll is None:
         return ()
     leaders = [row for row in poll.voters if row.key.id == poll.leader_id]
     followers = [row for row in poll.voters if row.key.id != poll.leader_id]
     by_role = {ReplicaRole.LEADER: leaders, ReplicaRole.FOLLOWER: followers, ReplicaRole.OBSERVER: poll.observers}
-    endpoints = {voter.key: str(voter.endpoint) for voter in dialled_nodes(quorum) if voter.endpoint is not None}
+    endpoints = {voter.key: str(voter.endpoint) for voter in dialled_nodes(facts) if voter.endpoint is not None}
     return tuple(
         _replica(quorum, poll, row, role, endpoints.get(row.key)) for role, rows in by_role.items() for row in rows
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from rich.text import Text
 
 from connectors.errors import UsageError
-from rules.analysis.electability import (
+from rules.answers.electability import (
     CandidateForecast,
     ElectionForecast,
     LastElection,
@@ -15,13 +15,11 @@ from rules.analysis.electability import (
     voters_now,
     without_doubtful,
 )
-from rules.analysis.leadership import current_leader, disagreeing_views
-from rules.analysis.votes import unproved
+from rules.facts.quorum import Facts
 from rules.finding import Plain
 from rules.formatting import and_join, numbered, plural, visible
 from rules.model.identifiers import Endpoint, Epoch, NodeId
 from rules.model.membership import VoterSet
-from rules.model.quorum import Quorum
 from rules.remedies.access_steps import COMPARE
 from streaming.status.log_dir_status import LogDirContents, cluster_of
 
@@ -122,26 +120,26 @@ def controllers_of_disks(disks: Sequence[LogDirContents]) -> Controllers:
     return replace(_with_missing(cluster, found, newest, registered), unobserved=ends)
 
 
-def controllers_of_quorum(quorum: Quorum) -> Controllers:
+def controllers_of_quorum(facts: Facts) -> Controllers:
     """Returns the controllers as a query or a journal shows them: a voter that does not fetch counts as down.
 
     Those of a static quorum dial the endpoints that DescribeQuorum has from Kafka 3.9 on.
     """
-    voters = quorum.dialled
+    voters = facts.nodes.dialled
     if voters is None:
-        return Controllers(cluster=quorum.cluster, members=(), voters=None, leader=current_leader(quorum))
-    now = voters_now(quorum)
+        return Controllers(cluster=facts.quorum.cluster, members=(), voters=None, leader=facts.current_leader)
+    now = voters_now(facts)
     return Controllers(
-        cluster=quorum.cluster,
+        cluster=facts.quorum.cluster,
         members=now.members,
         voters=voters,
-        leader=current_leader(quorum),
+        leader=facts.current_leader,
         unobserved=now.unobserved,
         assumed=tuple(_assumed(now.members)),
         doubtful=now.doubtful,
         denying=now.denying,
-        advice=COMPARE if quorum.derived(unproved) else "",
-        elsewhere=frozenset(view.node for view in disagreeing_views(quorum) if view.node is not None),
+        advice=COMPARE if facts.unproved else "",
+        elsewhere=frozenset(view.node for view in facts.disagreeing_views if view.node is not None),
     )
 
 

@@ -4,14 +4,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rules.alert import Alert
-from rules.analysis.roles import known_controllers
+from rules.answers.restart import RestartSafety
 from rules.evaluate import RULES, evaluate, resolved_text, thresholds_for
+from rules.facts.quorum import Facts
+from rules.facts.roles import known_controllers
 from rules.finding import Evaluation, Finding, Thresholds
 from rules.lifecycle import TrackedConditions, advance, firing
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
-from rules.remedies.safe_to_restart import RestartSafety
 from streaming.status.build_status import LIVE_MS, cluster_status
 from streaming.status.check_output import evaluate_restart
 from streaming.status.cluster_status import ClusterState, ClusterStatus
@@ -66,7 +67,7 @@ def outputs_of(
         alerts=tuple(one for one in firing_alerts if (one.rule, one.subject) not in found),
         status=cluster_status(state),
         restarts={node: evaluate_restart(state, node) for node in nodes},
-        what_ifs=_what_ifs(controllers_of_quorum(quorum)),
+        what_ifs=_what_ifs(controllers_of_quorum(Facts(quorum))),
         resolved=_resolved(quorum, evaluation, nodes),
     )
 
@@ -74,8 +75,8 @@ def outputs_of(
 def cluster_state(quorum: Quorum, thresholds: Mapping[str, Thresholds]) -> ClusterState:
     """Returns the state that the commands make their answers of."""
     return ClusterState(
-        quorum=quorum,
-        evaluation=evaluate(quorum, thresholds),
+        facts=(facts := Facts(quorum)),
+        evaluation=evaluate(facts, thresholds),
         thresholds=thresholds,
         taken_at_ms=quorum.now_ms,
         queried_since_ms=Millis(quorum.now_ms - LIVE_MS),
@@ -87,8 +88,8 @@ def cluster_state(quorum: Quorum, thresholds: Mapping[str, Thresholds]) -> Clust
 def alerts_that_go_on(before: Quorum, now: Quorum) -> tuple[Alert, ...]:
     """Returns what fires now, with its newest text, if everything that was found before had fired."""
     at_once = thresholds_for({f"{rule}.hold": 0.0 for rule in RULES})
-    tracked, _ = advance(TrackedConditions(), evaluate(before, at_once), before, at_once)
-    evaluation = evaluate(now, at_once)
+    tracked, _ = advance(TrackedConditions(), evaluate(Facts(before), at_once), before, at_once)
+    evaluation = evaluate(Facts(now), at_once)
     tracked, _ = advance(tracked, evaluation, now, at_once)
     return firing(tracked, evaluation, now).alerts
 
@@ -116,7 +117,7 @@ def _resolved(quorum: Quorum, evaluation: Evaluation, nodes: Iterable[NodeId]) -
         *((rule, f"voter {node}") for rule in _OF_VOTERS for node in nodes),
     ]
     return {
-        f"{rule} {subject}": resolved_text(rule, Subject.of(subject), quorum)
+        f"{rule} {subject}": resolved_text(rule, Subject.of(subject), Facts(quorum))
         for rule, subject in subjects
         if rule not in absent and (rule, subject) not in found and evaluation.knows(rule, subject)
     }

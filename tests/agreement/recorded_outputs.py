@@ -17,6 +17,7 @@ from pathlib import Path
 from connectors.sinks.alert_json import to_line
 from rules.alert import Alert
 from rules.evaluate import evaluate_job, resolved_text, thresholds_for
+from rules.facts.quorum import Facts
 from rules.finding import Evaluation, Thresholds
 from rules.model.identifiers import Millis
 from rules.model.job_state import JobState
@@ -109,7 +110,8 @@ def _of_cases(rule: str) -> Blocks:
     subjects = {str(one.subject) for _, observed in cases for one in evaluated(observed).findings if one.rule == rule}
     subjects |= {line.partition(" ")[2] for case, _ in cases for line in case.commands if line.startswith("resolved ")}
     for number, (case, observed) in enumerate(cases):
-        resolved = (f"resolved {each}: {resolved_text(rule, Subject.of(each), observed)}" for each in sorted(subjects))
+        known = Facts(observed) if isinstance(observed, Quorum) else observed
+        resolved = (f"resolved {each}: {resolved_text(rule, Subject.of(each), known)}" for each in sorted(subjects))
         yield f"{case.id} {number}", [*_lines(observed), *resolved]
 
 

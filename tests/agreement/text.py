@@ -9,6 +9,7 @@ from tests.agreement.outputs import alerts_that_go_on, outputs_of
 from tests.scripts.script_text import commands_of
 from tests.situation.case import Case
 from tests.situation.commands import situation
+from tests.situation.kept import once_for_each_quorum
 
 HERE = Path(__file__).parent
 ROWS = HERE / "contradictions.txt"
@@ -32,12 +33,9 @@ def of_row(lines: list[str]) -> list[Contradiction]:
     return disagreements(outputs_of(now, firing_alerts=alerts_that_go_on(before, now)))
 
 
+@once_for_each_quorum
 def of_quorum(quorum: Quorum) -> tuple[Contradiction, ...]:
     """Returns what contradicts itself in a quorum. Cases that describe the same one share it: it is checked once."""
-    return quorum.derived(_found)
-
-
-def _found(quorum: Quorum) -> tuple[Contradiction, ...]:
     return tuple(disagreements(outputs_of(quorum)))
 
 

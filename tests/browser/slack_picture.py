@@ -10,6 +10,7 @@ from connectors.sinks.sink_config import MessageLinks
 from connectors.sinks.slack_blocks import SlackDocument, slack_document
 from rules.alert import Alert, AlertState
 from rules.evaluate import resolved_text, thresholds_for
+from rules.facts.quorum import Facts
 from rules.finding import CLEAR
 from rules.formatting import resolved_summary
 from rules.model.identifiers import Millis
@@ -103,7 +104,7 @@ def _resolved(alert: Alert, *, after_ms: int) -> Alert:
     return replace(
         alert,
         state=AlertState.RESOLVED,
-        summary=resolved_summary(resolved_text(alert.rule, alert.about, situation()), over_at_ms),
+        summary=resolved_summary(resolved_text(alert.rule, alert.about, Facts(situation())), over_at_ms),
         observed_at_ms=Millis(over_at_ms + thresholds_for({})[alert.rule].ms(CLEAR)),
     )
 

@@ -17,6 +17,8 @@ from typing import Any
 
 from deploy.lab import LabError
 from deploy.lab.kafka_requests import QuorumState
+from rules.facts.freshness import fresh_poll
+from rules.facts.quorum import Facts
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Access
 from rules.model.quorum import Quorum
@@ -223,7 +225,7 @@ class ChaosForecast:
         leader = quorum.leader_id
         # One that is paused does not end by SIGTERM.
         orderly = answer.question == RESTART and answer.positive and answer.node != faulty
-        facts = quorum.nodes.get(answer.node)
+        facts = Facts(quorum).nodes.get(answer.node)
         follows = facts is not None and facts.following.fetches
         survives = self._survives(answer, ran, lab.stop if orderly else lab.kill, follows=follows)
         kind = "positive" if answer.positive else "negative"
@@ -313,8 +315,8 @@ def is_current(quorum: Quorum, since_ms: float) -> bool:
     fetch_ms, poll = quorum.ages.fetch_ms + LATE_MS, quorum.poll
     if quorum.now_ms < since_ms + fetch_ms:
         return False
-    facts = [one for node in quorum.nodes.values() for one in (node.probe, node.view) if one is not None]
+    facts = [one for node in Facts(quorum).nodes.values() for one in (node.probe, node.view) if one is not None]
     observed_ms = [one.observed_at_ms for one in facts]
-    if poll is not None and quorum.has_current_poll:
+    if poll is not None and fresh_poll(quorum) is not None:
         observed_ms.append(Millis(poll.observed_at_ms - fetch_ms))
     return all(at_ms >= since_ms for at_ms in observed_ms)

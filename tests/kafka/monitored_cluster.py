@@ -117,8 +117,8 @@ class MonitoredCluster:
             for one in self.monitor.firing(None, ()).alerts
             if tracked[f"{one.rule} {one.subject}"].clearing_since_ms is None
         ]
-        quorum, _ = self.monitor.evaluated
-        assert_outputs_agree(quorum, thresholds=self.monitor.settings.thresholds, firing=firing)
+        facts, _ = self.monitor.evaluated
+        assert_outputs_agree(facts.quorum, thresholds=self.monitor.settings.thresholds, firing=firing)
 
     def wait_until_observed(self) -> None:
         """Waits until a leader answers a request that was sent after the call."""

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from rules.evaluate import RULES
+from rules.facts.node import Nodes, Process
 from rules.finding import Severity
 from rules.model.identifiers import NodeId
-from rules.model.node_facts import Process
 from tests.job.conftest import await_fetches_of_all_voters
 from tests.job.elections import rules_expected_by_elections
 from tests.kafka.conftest import MakeLab
@@ -53,7 +53,7 @@ def test_lost_majority_is_one_alert_that_says_to_start_the_controllers(lab: Lab,
 
     lab.kill(one, other)
     both = NodeId(one), NodeId(other)
-    monitor.wait_for_quorum(lambda quorum: {quorum.process(node) for node in both} == {Process.DOWN})
+    monitor.wait_for_quorum(lambda quorum: {Nodes(quorum).process(node) for node in both} == {Process.DOWN})
     monitor.set_thresholds({**others, "no-leader.hold": 1})
     fired = monitor.wait_for("no-leader")
     # A start takes some seconds on a busy machine, in which both endpoints refuse while the first one fetches.

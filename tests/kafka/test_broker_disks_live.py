@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from deploy.lab import kafka_requests
+from rules.facts.quorum import Facts
 from rules.model.identifiers import NodeId
 from rules.remedies.start_conditions import before_a_start
 from tests.eventually import eventually
@@ -81,7 +82,7 @@ def test_steps_after_a_lost_disk_save_what_the_other_replica_has(lab: Lab, monit
     lose_disk(lab, monitor, broker, other, topics=("saved-alone", "saved"))
 
     fired = monitor.wait_for("broker-disk-replaced")
-    before_other_starts = before_a_start(monitor.machine.quorum(), [NodeId(other)])
+    before_other_starts = before_a_start(Facts(monitor.machine.quorum()), [NodeId(other)])
     lab.stop(broker)
     lab.start(other)
 

@@ -6,6 +6,7 @@ import pytest
 
 from connectors.metadata.batches import RecordBatch, scan
 from deploy.lab.node import Node
+from rules.facts.freshness import fresh_poll
 from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
 from tests.kafka.monitored_cluster import monitor_cluster
@@ -192,7 +193,7 @@ def test_a_damaged_length_in_the_snapshot_of_the_leader_is_named_and_monitor_bli
 
     with monitor_cluster(quorum, tmp_path) as monitor:
         fired = monitor.wait_for("metadata-log-damaged")
-        monitor.wait_for_quorum(lambda seen: seen.has_current_poll)
+        monitor.wait_for_quorum(lambda seen: fresh_poll(seen) is not None)
         monitor.set_thresholds({"monitor-blind.hold": 1})
         monitor.wait_for_quorum(lambda seen: seen.now_ms - fired.observed_at_ms > 10_000)
         rules = monitor.rules

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rules.evaluate import evaluate
+from rules.facts.quorum import Facts
 from tests.eventually import eventually
 from tests.faults import OBSERVER_ADDED
 from tests.job.conftest import await_fetches_of_all_voters
@@ -57,7 +58,7 @@ def require_nothing_reported(monitor: MonitoredCluster) -> None:
 
     def nothing_is_found() -> None:
         monitor.wait_until_observed()
-        found = evaluate(monitor.machine.quorum(), monitor.monitor.settings.thresholds).findings
+        found = evaluate(Facts(monitor.machine.quorum()), monitor.monitor.settings.thresholds).findings
         assert [(one.rule, one.subject, one.summary) for one in found] == []
 
     eventually(nothing_is_found, within_s=60)

@@ -14,6 +14,7 @@ from deploy.lab import LabError
 from deploy.lab.addresses import Ports
 from deploy.lab.node import Node, format_disk
 from rules.evaluate import RULES, evaluate
+from rules.facts.quorum import Facts
 from rules.finding import Finding
 from rules.rule_page import page_of
 from tests.eventually import eventually
@@ -133,7 +134,7 @@ def registered(monitor: MonitoredCluster) -> list[int]:
 
 def remedy(monitor: MonitoredCluster, rule: str, subject: str) -> Sequence[str]:
     """Returns the steps that are printed now."""
-    found: list[Finding] = [*evaluate(monitor.machine.quorum(), monitor.monitor.settings.thresholds).findings]
+    found: list[Finding] = [*evaluate(Facts(monitor.machine.quorum()), monitor.monitor.settings.thresholds).findings]
     (finding,) = (one for one in found if (one.rule, str(one.subject)) == (rule, subject))
     return finding.remedy
 

@@ -10,6 +10,7 @@ import pytest
 
 from deploy.lab.node import CONTROLLER
 from rules.evaluate import evaluate
+from rules.facts.quorum import Facts
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import cluster_of, run_gatherer
 from tests.kafka.listener_migration import TLS, ListenerMigrationLab
@@ -59,7 +60,7 @@ def await_no_finding(monitor: MonitoredCluster) -> None:
 
     def nothing_is_found() -> None:
         monitor.wait_until_observed()
-        found = evaluate(monitor.machine.quorum(), monitor.monitor.settings.thresholds).findings
+        found = evaluate(Facts(monitor.machine.quorum()), monitor.monitor.settings.thresholds).findings
         assert [(one.rule, one.subject, one.summary) for one in found] == []
 
     eventually(nothing_is_found, within_s=30)

@@ -15,9 +15,9 @@ import pytest
 from typer.testing import Result
 
 from connectors.observations.observation import ObservationKind
+from rules.answers.restart import RestartSafety
 from rules.formatting import from_iso, iso
 from rules.model.identifiers import Millis
-from rules.remedies.safe_to_restart import RestartSafety
 from streaming.cli import cluster_query, options
 from streaming.status import check_output
 from streaming.status.build_status import cluster_status

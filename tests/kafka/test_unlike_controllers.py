@@ -11,14 +11,16 @@ from typing import Any
 
 import pytest
 
-from rules.analysis.electability import electable, failures_left
-from rules.analysis.freshness import fresh_poll
-from rules.analysis.leadership import leaderless
-from rules.analysis.votes import unlike
+from rules.answers.electability import electable, failures_left
+from rules.answers.restart import safe_to_restart
 from rules.evaluate import thresholds_for
+from rules.facts.freshness import fresh_poll
+from rules.facts.leadership import leaderless
+from rules.facts.node import Nodes
+from rules.facts.quorum import Facts
+from rules.facts.votes import unlike
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
-from rules.remedies.safe_to_restart import safe_to_restart
 from streaming.status.what_if import Change, controllers_of_quorum, what_if
 from tests.cli import program
 from tests.eventually import eventually
@@ -65,7 +67,9 @@ def test_nothing_counts_on_an_election_that_a_controller_would_end(lab: MakeLab,
         monitor.wait_until_observed()
         deny_others(quorum, denying)
         monitor.wait_for_quorum(
-            lambda seen: failures_left(seen) is None and electable(seen) is None and fresh_poll(seen) is not None,
+            lambda seen: (
+                failures_left(Facts(seen)) is None and electable(Facts(seen)) is None and fresh_poll(seen) is not None
+            ),
             within_s=60,
         )
 
@@ -101,7 +105,7 @@ def test_nothing_counts_on_an_election_that_a_controller_would_end(lab: MakeLab,
     with run_gatherer(tmp_path, cluster_of(quorum)) as gatherer:
         monitor = monitored_cluster_of(quorum, gatherer)
         monitor.start_scenario({"no-leader.hold": 5})
-        monitor.wait_for_quorum(lambda seen: NodeId(denying) in unlike(seen), within_s=60)
+        monitor.wait_for_quorum(lambda seen: NodeId(denying) in unlike(Nodes(seen)), within_s=60)
         quorum.kill(leader)
         monitor.wait_for("no-leader", within_s=60)
         began_ms = monitor.machine.quorum().now_ms
@@ -155,7 +159,7 @@ def test_nothing_counts_on_a_controller_whose_certificate_is_of_another_authorit
     }
     with run_gatherer(tmp_path / "monitor", cluster_of(quorum, options=options)) as gatherer:
         monitor = monitored_cluster_of(quorum, gatherer)
-        monitor.wait_for_quorum(lambda seen: failures_left(seen) == 1, within_s=60)
+        monitor.wait_for_quorum(lambda seen: failures_left(Facts(seen)) == 1, within_s=60)
 
         file = quorum.node(untrusted).properties_file
         certificate = f"ssl.keystore.location={security.server_file}"
@@ -165,19 +169,21 @@ def test_nothing_counts_on_a_controller_whose_certificate_is_of_another_authorit
         quorum.security.trust(authority.file)
         quorum.start(untrusted)
         await_fetches_of_all_voters(quorum)
-        monitor.wait_for_quorum(lambda seen: "trust each other" in unlike(seen).get(NodeId(untrusted), ""), within_s=90)
+        monitor.wait_for_quorum(
+            lambda seen: "trust each other" in unlike(Nodes(seen)).get(NodeId(untrusted), ""), within_s=90
+        )
 
         seen = monitor.machine.quorum()
-        controllers = controllers_of_quorum(seen)
+        controllers = controllers_of_quorum(Facts(seen))
 
         def survives(lost: int) -> bool | None:
             return what_if(controllers, Change(moved={}, lost=frozenset({NodeId(lost)}), restarted=None)).electable
 
         assert {node: survives(node) for node in quorum.controllers} == {untrusted: True, leader: None, other: None}
         thresholds = thresholds_for({})["stale-voter-endpoint"]
-        assert safe_to_restart(seen, NodeId(leader), thresholds, ()).safe is None
-        assert failures_left(seen) == 0
+        assert safe_to_restart(Facts(seen), NodeId(leader), thresholds, ()).safe is None
+        assert failures_left(Facts(seen)) == 0
 
         quorum.kill(leader)
-        monitor.wait_for_quorum(lambda seen: leaderless(seen) is not None, within_s=60)
+        monitor.wait_for_quorum(lambda seen: leaderless(Nodes(seen)) is not None, within_s=60)
     assert "SSL handshake failed" in quorum.node(other).log_file.read_text(encoding="utf-8")

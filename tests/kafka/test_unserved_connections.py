@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from rules.analysis.electability import forecast_election, restarted_voters
+from rules.answers.electability import forecast_election, restarted_voters
+from rules.answers.restart import safe_to_restart
 from rules.evaluate import thresholds_for
+from rules.facts.quorum import Facts
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
-from rules.remedies.safe_to_restart import safe_to_restart
 from tests.kafka.conftest import MakeLab
 from tests.kafka.gatherer_run import cluster_of, run_gatherer
 from tests.kafka.monitored_cluster import monitored_cluster_of
@@ -39,7 +40,7 @@ def test_a_leader_that_serves_no_new_connection_is_named_and_not_counted(lab: Ma
         assert monitor.machine.quorum().leader_id == leader, "its older connections are served"
         # From each probe to the next poll it is unknown whether the voter still fetches.
         monitor.wait_for_quorum(lambda quorum: leader not in winners(quorum))
-        safety = safe_to_restart(monitor.machine.quorum(), NodeId(other), thresholds, ())
+        safety = safe_to_restart(Facts(monitor.machine.quorum()), NodeId(other), thresholds, ())
         assert not safety.safe
 
         proxy.serves_new = True
@@ -48,4 +49,4 @@ def test_a_leader_that_serves_no_new_connection_is_named_and_not_counted(lab: Ma
 
 def winners(quorum: Quorum) -> set[NodeId]:
     """Returns the voters that would be elected after a restart of all."""
-    return {one.key.id for one in forecast_election(restarted_voters(quorum)).candidates if one.wins}
+    return {one.key.id for one in forecast_election(restarted_voters(Facts(quorum))).candidates if one.wins}

@@ -1,6 +1,6 @@
 """Who leads a real quorum, where no leader answers the monitor: controllers that reject it, and one that is not known.
 
-What a follower remembers is no leader: see `rules.analysis.leadership`.
+What a follower remembers is no leader: see `rules.facts.leadership`.
 """
 
 import json

@@ -10,7 +10,7 @@ from connectors.errors import UsageError
 from connectors.logdir.log_dir_files import PARTITION, ElectionState, read_election_state, read_meta_properties
 from connectors.metadata.record_schemas import record_schemas
 from connectors.observations.log_event import VotersReplaced
-from rules.analysis.electability import RestartedController, forecast_election
+from rules.answers.electability import RestartedController, forecast_election
 from rules.model.identifiers import DirectoryId, Epoch, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter, VoterSet
 from rules.rescue.node_decisions import DiskSurvival, NodeAction, StoppedDisk, disk_survival, node_decisions

@@ -2,6 +2,7 @@
 
 import pytest
 
+from rules.facts.quorum import Facts
 from rules.model.identifiers import NodeId
 from rules.remedies.remedy_commands import add_controller, unless_it_joins
 from tests.scripts.log_script import apply, formed_quorum, poll, replica
@@ -70,8 +71,11 @@ def test_a_controller_that_may_add_itself_is_given_time_first(level: int, can: b
 
 @pytest.mark.parametrize("leader", [1, 3])
 def test_the_addition_of_the_leader_is_sent_to_another_controller(leader: int) -> None:
-    assert f"--bootstrap-controller c{leader}:" not in add_controller(situation(f"leads {leader}"), NodeId(leader))[-1]
-    assert f"--bootstrap-controller c{leader}:" in add_controller(situation(f"leads {leader}"), NodeId(2))[-1]
+    assert (
+        f"--bootstrap-controller c{leader}:"
+        not in add_controller(Facts(situation(f"leads {leader}")), NodeId(leader))[-1]
+    )
+    assert f"--bootstrap-controller c{leader}:" in add_controller(Facts(situation(f"leads {leader}")), NodeId(2))[-1]
 
 
 def test_an_observer_without_a_directory_id_cannot_be_a_voter() -> None:

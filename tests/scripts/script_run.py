@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from rules.alert import Alert
 from rules.evaluate import evaluate
+from rules.facts.quorum import Facts
 from rules.finding import NotApplicable, UnknownResult
 from rules.model.identifiers import Epoch, Millis, Offset
 from rules.model.monitoring import (
@@ -200,7 +201,7 @@ class ScriptRun:
     def findings(self) -> Iterator[str]:
         """findings: prints the conditions that are true now, pending or firing."""
         monitor = self.started_monitor()
-        evaluation = evaluate(monitor.machine.quorum(), monitor.settings.thresholds)
+        evaluation = evaluate(Facts(monitor.machine.quorum()), monitor.settings.thresholds)
         for one in evaluation.findings:
             yield f"{one.severity} {one.rule} {one.subject}"
 
@@ -210,7 +211,7 @@ class ScriptRun:
         What more than five rules have in common is printed once.
         """
         monitor = self.started_monitor()
-        evaluation = evaluate(monitor.machine.quorum(), monitor.settings.thresholds)
+        evaluation = evaluate(Facts(monitor.machine.quorum()), monitor.settings.thresholds)
         results: list[UnknownResult | NotApplicable] = [*evaluation.unknown, *evaluation.not_applicable]
         common = Counter(one.why for one in results)
         printed = set[str]()
@@ -226,7 +227,7 @@ class ScriptRun:
     def remedy(self, *subject: str) -> Iterator[str]:
         """remedy voter 2: prints the remedy of each finding about this subject."""
         monitor = self.started_monitor()
-        for one in evaluate(monitor.machine.quorum(), monitor.settings.thresholds).findings:
+        for one in evaluate(Facts(monitor.machine.quorum()), monitor.settings.thresholds).findings:
             if str(one.subject) == " ".join(subject):
                 yield from one.remedy
 

@@ -11,6 +11,7 @@ from random import Random
 from connectors.observations.log_event import PartitionSet
 from rules.alert import Alert, AlertState
 from rules.evaluate import evaluate
+from rules.facts.quorum import Facts
 from rules.model.quorum import Quorum
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.decoded_row import DecodedRow
@@ -85,7 +86,7 @@ class AlertChecker:
         self._check(again.tracked == self.monitor.tracked, "the tracked conditions differ after a restart")
         self._check(again.apply((row,)).alerts == (), "an observation from before a restart sent an alert again")
         self.monitor = again
-        evaluation = evaluate(again.machine.quorum(), again.settings.thresholds)
+        evaluation = evaluate(Facts(again.machine.quorum()), again.settings.thresholds)
         static = self.oracle.kraft_version == 0 and self.oracle.end > 0
         not_applicable = BY_VOTERS & {one.rule for one in evaluation.not_applicable}
         self._same("the rules that are not applicable", BY_VOTERS if static else set(), not_applicable)

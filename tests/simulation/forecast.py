@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
+from rules.facts.freshness import fresh_poll
+from rules.facts.quorum import Facts
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
@@ -130,7 +132,7 @@ class Answer(NamedTuple):
 
 def answers_of(quorum: Quorum, thresholds: Mapping[str, Thresholds]) -> Iterator[Answer]:
     """Yields what safe-to-restart and what-if say of each voter."""
-    state, controllers = cluster_state(quorum, thresholds), controllers_of_quorum(quorum)
+    state, controllers = cluster_state(quorum, thresholds), controllers_of_quorum(Facts(quorum))
     members = {one.key.id for one in controllers.members}
     for node in sorted(members | ({row.key.id for row in quorum.poll.voters} if quorum.poll else set())):
         restart = evaluate_restart(state, node)
@@ -288,9 +290,9 @@ def observation_age_ms(quorum: Quorum) -> int:
     """Returns how old the oldest observation is that an answer rests on; at most as old as each kind may be."""
     ages, poll = quorum.ages, quorum.poll
     probes = [quorum.probe(voter.key.id, voter.endpoint) for voter in quorum.voters]
-    views = [one.view for one in quorum.nodes.values()]
+    views = [one.view for one in Facts(quorum).nodes.values()]
     return max(
-        (quorum.now_ms - poll.observed_at_ms if poll and quorum.has_current_poll else ages.poll_ms) + ages.fetch_ms,
+        (quorum.now_ms - poll.observed_at_ms if poll and fresh_poll(quorum) else ages.poll_ms) + ages.fetch_ms,
         *(_age_ms(quorum, None if each is None else each.observed_at_ms, ages.probe_ms) for each in probes),
         *(_age_ms(quorum, None if each is None else each.observed_at_ms, ages.view_ms) for each in views),
     )

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from rules.evaluate import evaluate
+from rules.facts.quorum import Facts
 from rules.finding import Evaluation
 from rules.model.identifiers import Millis
 from tests.simulation.incidents import INCIDENTS
@@ -106,7 +107,7 @@ def test_no_condition_begins_or_ends_while_quiet_rows_wait(seed: int) -> None:
                 now_ms=Millis(now_ms),
                 newest_timestamp_ms=None if newest_ms is None else Millis(newest_ms + random.choice((0, passed_ms))),
             )
-            now, then = (conditions(evaluate(each, monitor.settings.thresholds)) for each in (quorum, later))
+            now, then = (conditions(evaluate(Facts(each), monitor.settings.thresholds)) for each in (quorum, later))
             assert now == then, f"after row {row.sequence}, {passed_ms} ms later"
     assert checked > 20
 

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from connectors.errors import ObservationError
 from rules.alert import Alert
+from rules.facts.quorum import Facts
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
@@ -77,7 +78,7 @@ def test_terminal_keeps_a_name_on_its_line(line_break: str, capsys: pytest.Captu
     state = state_of(hostile(line_break))
     status = cluster_status(state)
     nothing = Change(moved={}, lost=frozenset(), restarted=None)
-    moved = what_if(controllers_of_quorum(state.quorum), nothing)
+    moved = what_if(controllers_of_quorum(Facts(state.quorum)), nothing)
     console = Console(width=4_000)
     with console.capture() as capture:
         for each in (

@@ -22,9 +22,10 @@ from functools import cache
 from pathlib import Path
 
 from rules.alert import Alert
-from rules.analysis.freshness import ages_of
 from rules.evaluate import ALL_RULES, JOB_RULES, evaluate, evaluate_job, resolved_text, thresholds_for
 from rules.evidence_text import plain_evidence
+from rules.facts.freshness import ages_of
+from rules.facts.quorum import Facts
 from rules.finding import Evaluation, Finding, Severity
 from rules.formatting import ms_text
 from rules.lifecycle import TrackedConditions, advance
@@ -35,6 +36,7 @@ from rules.model.subject import Subject
 from tests.scripts.script_text import commands_of
 from tests.scripts.script_words import milliseconds
 from tests.situation import commands, job_commands
+from tests.situation.kept import once_for_each_quorum
 
 CASES = Path(__file__).parents[1] / "unit" / "rules" / "cases"
 _LONG, _FIRST_WORDS = 80, 8
@@ -136,7 +138,7 @@ def _observed(rule: str, described: tuple[str, ...]) -> Quorum | JobState:
 def evaluated(observed: Quorum | JobState, thresholds: dict[str, float] | None = None) -> Evaluation:
     """Returns the results of all rules; with default thresholds, once for each quorum. Fails if one raises an error."""
     if isinstance(observed, Quorum) and not thresholds:
-        return observed.derived(_evaluated)
+        return _evaluated_by_default(observed)
     return _evaluated(observed, thresholds)
 
 
@@ -144,9 +146,14 @@ def _evaluated(observed: Quorum | JobState, thresholds: dict[str, float] | None 
     values = thresholds_for(thresholds or {})
     if isinstance(observed, Quorum):
         observed = replace(observed, ages=ages_of(values))
-    evaluation = evaluate_job(observed, values) if isinstance(observed, JobState) else evaluate(observed, values)
+    evaluation = evaluate_job(observed, values) if isinstance(observed, JobState) else evaluate(Facts(observed), values)
     assert not evaluation.failed, evaluation.failed
     return evaluation
+
+
+@once_for_each_quorum
+def _evaluated_by_default(observed: Quorum) -> Evaluation:
+    return _evaluated(observed)
 
 
 def alerts_of(observed: Quorum | JobState) -> tuple[Alert, ...]:
@@ -165,6 +172,7 @@ def _output(rule: str, word: str, lines: Sequence[str]) -> Iterator[str]:
         (chosen if line.split()[0] in _CHOICES else described).append(line)
     thresholds = dict(_threshold(rule, line) for line in chosen if line.startswith("set "))
     observed = _observed(rule, tuple(described))
+    known = Facts(observed) if isinstance(observed, Quorum) else observed
     about = next((line.partition(" ")[2] for line in chosen if line.startswith("about ")), None)
     outputs = [line for line in chosen if line.split()[0] in ("resolved", *_OUTPUTS)] or [""]
     if about is not None and all(line.startswith("resolved ") for line in outputs):
@@ -173,7 +181,7 @@ def _output(rule: str, word: str, lines: Sequence[str]) -> Iterator[str]:
     for output in outputs:
         if output.startswith("resolved "):
             subject = output.partition(" ")[2]
-            yield f"{first}resolved {subject}: {resolved_text(rule, Subject.of(subject), observed)}"
+            yield f"{first}resolved {subject}: {resolved_text(rule, Subject.of(subject), known)}"
             continue
         if output == "hold":
             yield from (f"{first}{line}" for line in _holds(rule, evaluated(observed, thresholds), thresholds, about))

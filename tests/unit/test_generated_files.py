@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rules.evaluate import ALL_RULES
-from rules.finding import Rule
+from rules.rule import Rule
 from rules.rule_page import page_of
 from tests.generated_files import ROOT, generated
 from tests.rule_pages import PAGES, linked

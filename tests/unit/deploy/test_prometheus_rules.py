@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from rules.evaluate import RULES, thresholds_for
+from rules.facts.quorum import Facts
 from rules.finding import Finding, Severity
 from rules.model.quorum import Quorum
 from tests.situation.commands import situation
@@ -97,7 +98,7 @@ def test_every_alert_about_a_quorum_has_a_condition_or_repeats_the_severity_of_t
 def test_alert_about_a_quorum_has_the_severity_of_the_products_rule(alert: str, tmp_path: Path) -> None:
     """The metrics of the same quorum that the product's rule evaluates make the alert fire."""
     rule, quorum = CONDITIONS[alert]
-    (finding,) = RULES[rule].evaluate(quorum, thresholds_for({})[rule])
+    (finding,) = RULES[rule].evaluate(Facts(quorum), thresholds_for({})[rule])
     assert isinstance(finding, Finding)
     read = reader(MetricsFixture(tmp_path).batch(quorum).samples())
     series = [

@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Any
 
 from rules.evaluate import evaluate, thresholds_for
+from rules.facts.quorum import Facts
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
@@ -58,6 +59,6 @@ def texts(value: Any) -> list[str]:
 def fired(quorum: Quorum) -> Any:
     """Returns the first alert that fires when the quorum stays as it is."""
     thresholds = thresholds_for({})
-    tracked, alerts = advance(TrackedConditions(), evaluate(quorum, thresholds), quorum, thresholds)
+    tracked, alerts = advance(TrackedConditions(), evaluate(Facts(quorum), thresholds), quorum, thresholds)
     later = replace(quorum, now_ms=Millis(quorum.now_ms + 3_600_000))
-    return (*alerts, *advance(tracked, evaluate(quorum, thresholds), later, thresholds)[1])[0]
+    return (*alerts, *advance(tracked, evaluate(Facts(quorum), thresholds), later, thresholds)[1])[0]

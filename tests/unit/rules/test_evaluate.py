@@ -11,7 +11,6 @@ import pytest
 
 from rules import checks
 from rules.alert import Alert
-from rules.analysis.freshness import log_read_problem
 from rules.evaluate import (
     RULES,
     ThresholdError,
@@ -21,12 +20,15 @@ from rules.evaluate import (
     thresholds_for,
     with_overrides,
 )
-from rules.finding import Evaluation, Finding, Need, NotApplicable, Rule, RuleResult, Severity, Thresholds, hold
+from rules.facts.freshness import log_read_problem
+from rules.facts.quorum import Facts
+from rules.finding import Evaluation, Finding, NotApplicable, RuleResult, Severity, Thresholds, hold
 from rules.formatting import MOST_ENTRIES
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis, Offset
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
+from rules.rule import Need, Rule
 from tests.situation.case import evaluated
 from tests.situation.commands import situation
 
@@ -74,7 +76,7 @@ def test_no_threshold_of_zero_makes_a_rule_fail() -> None:
         key: evaluation.failed
         for rule in RULES.values()
         for each in rule.thresholds
-        if (evaluation := evaluate(situation(), thresholds_for({(key := f"{rule.id}.{each.name}"): 0}))).failed
+        if (evaluation := evaluate(Facts(situation()), thresholds_for({(key := f"{rule.id}.{each.name}"): 0}))).failed
     }
     assert fails == {}
 
@@ -120,7 +122,7 @@ def test_no_leader_inhibits_its_consequences() -> None:
     assert {rule for rule, subject in unknown(faulty) if subject is None} == needing("leader")
 
 
-def failing_rule(_quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
+def failing_rule(_facts: Facts, _thresholds: Thresholds) -> Iterable[RuleResult]:
     yield Finding(
         rule="broken", subject=Subject("x"), severity=Severity.INFO, summary="half a sentence", evidence={}, remedy=()
     )
@@ -130,7 +132,7 @@ def failing_rule(_quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResul
 def test_rule_that_raises_is_reported_and_other_rules_are_evaluated() -> None:
     rule = Rule(id="broken", title="", text="", hold=hold(1), evaluate=failing_rule)
     thresholds = {**thresholds_for({}), "broken": Thresholds(values={"hold": 1, "clear": 10})}
-    evaluation = evaluate(situation("probe 1 name-not-found"), thresholds, [rule, *RULES.values()])
+    evaluation = evaluate(Facts(situation("probe 1 name-not-found")), thresholds, [rule, *RULES.values()])
 
     assert [(each.rule, str(each.subject), each.severity) for each in evaluation.findings] == [
         ("monitor-blind", "rule broken", Severity.WARNING),
@@ -199,10 +201,10 @@ def test_resolved_text_needs_no_observation(rule: str) -> None:
     """Nothing but the name of the cluster is known: the text must not fail, or the alert would not resolve."""
     for quorum in (UNKNOWN, situation(), replace(situation(), poll=None, committed=None)):
         for subject in ("quorum", "voter 2", "topic orders", "observer 4-dir", "x"):
-            text = resolved_text(rule, Subject.of(subject), quorum)
+            text = resolved_text(rule, Subject.of(subject), Facts(quorum))
             assert text.endswith(".")
             assert "None" not in text
-    former = resolved_text("a-rule-of-an-older-version", Subject("voter", 2), UNKNOWN)
+    former = resolved_text("a-rule-of-an-older-version", Subject("voter", 2), Facts(UNKNOWN))
     assert former == "The condition is over: voter 2."
 
 
@@ -232,7 +234,7 @@ ENDPOINT_RULE = "stale-voter-endpoint"
 
 
 def severities(overrides: dict[str, Thresholds]) -> set[Severity]:
-    evaluation = evaluate(LOST_ENDPOINT, with_overrides(thresholds_for({}), overrides))
+    evaluation = evaluate(Facts(LOST_ENDPOINT), with_overrides(thresholds_for({}), overrides))
     return {finding.severity for finding in evaluation.findings if finding.rule == ENDPOINT_RULE}
 
 
@@ -245,7 +247,7 @@ def test_every_finding_of_a_rule_has_the_configured_severity(severity: Severity)
 def test_rule_that_is_turned_off_is_not_applicable_instead_of_situation() -> None:
     thresholds = with_overrides(thresholds_for({}), {ENDPOINT_RULE: Thresholds(enabled=False)})
 
-    evaluation = evaluate(LOST_ENDPOINT, thresholds)
+    evaluation = evaluate(Facts(LOST_ENDPOINT), thresholds)
 
     assert ENDPOINT_RULE not in {finding.rule for finding in evaluation.findings}
     assert NotApplicable(rule=ENDPOINT_RULE, why="disabled by the configuration") in evaluation.not_applicable
@@ -254,13 +256,13 @@ def test_rule_that_is_turned_off_is_not_applicable_instead_of_situation() -> Non
 def test_alert_of_a_rule_that_is_turned_off_does_not_resolve_as_if_its_condition_were_over() -> None:
     fenced, on = situation("fenced 101"), thresholds_for({"broker-fenced.hold": 0})
     off = with_overrides(on, {"broker-fenced": Thresholds(enabled=False)})
-    tracked, (firing,) = advance(TrackedConditions(), evaluate(fenced, on), fenced, on)
+    tracked, (firing,) = advance(TrackedConditions(), evaluate(Facts(fenced), on), fenced, on)
     assert firing.rule == "broker-fenced"
     resolutions: list[Alert] = []
 
     for seconds in (1, 11):
         later = replace(fenced, now_ms=Millis(fenced.now_ms + 1_000 * seconds))
-        tracked, resolved_now = advance(tracked, evaluate(later, off), later, off)
+        tracked, resolved_now = advance(tracked, evaluate(Facts(later), off), later, off)
         resolutions += resolved_now
 
     (resolved,) = resolutions
@@ -273,7 +275,7 @@ FAILING = Rule(id="broken", title="", text="", hold=hold(1), evaluate=lambda _qu
 
 def failed_rule(override: Thresholds) -> Evaluation:
     thresholds = with_overrides(thresholds_for({}), {"monitor-blind": override})
-    return evaluate(situation(), {**thresholds, "broken": Thresholds()}, rules=[FAILING])
+    return evaluate(Facts(situation()), {**thresholds, "broken": Thresholds()}, rules=[FAILING])
 
 
 def test_rule_that_failed_is_unknown_and_makes_no_finding_where_monitor_blind_is_turned_off() -> None:
@@ -305,18 +307,6 @@ def test_evidence_and_remedy_of_each_of_many_findings_have_a_limit(each_of_them:
     assert usual_size(2 * few) < 1.2 * usual_size(few)
 
 
-def test_a_derived_fact_is_not_carried_over_to_a_changed_quorum() -> None:
-    quorum = situation()
-
-    assert quorum.derived(last_offset) == quorum.last_offset
-    assert replace(quorum, last_offset=Offset(5)).derived(last_offset) == 5
-    assert quorum == replace(quorum), "a fact that was derived does not make quorums differ"
-
-
-def last_offset(quorum: Quorum) -> Offset | None:
-    return quorum.last_offset
-
-
 # The site of an exception: the newest call of kraftwatch's own code, without the message.
 
 
@@ -327,9 +317,12 @@ NO_THRESHOLDS: dict[str, Any] = {"no-leader": "secret"}
 @pytest.mark.parametrize(
     ("failing", "site"),
     [
-        (lambda: log_read_problem(NO_QUORUM), "AttributeError in rules.analysis.freshness, line"),
+        (lambda: log_read_problem(NO_QUORUM), "AttributeError in rules.facts.freshness, line"),
         # A rule looks up a threshold: both are own code, and the newest call is named.
-        (lambda: [*RULES["voter-lagging"].evaluate(situation(), Thresholds())], "KeyError in rules.finding, line"),
+        (
+            lambda: [*RULES["voter-lagging"].evaluate(Facts(situation()), Thresholds())],
+            "KeyError in rules.finding, line",
+        ),
         # Python's `dataclasses` raises, and own code called it.
         (
             lambda: with_overrides({"no-leader": Thresholds()}, {"no-leader": NO_THRESHOLDS["no-leader"]}),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rules.alert import Alert, AlertState
-from rules.finding import Facts, Severity
+from rules.finding import FindingFacts, Severity
 from rules.firing import AHEAD_MS, EndedAlert, Firing, Reconciled, reconciled
 from rules.model.identifiers import Millis
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
@@ -160,7 +160,7 @@ def test_a_text_that_alternates_is_a_transition_less_and_less_often() -> None:
 
 def test_further_clusters_are_a_transition_for_those_who_are_notified_of_them() -> None:
     def cut_off(second: float, *names: str) -> Alert:
-        return fired(second, facts=Facts(clusters=names))
+        return fired(second, facts=FindingFacts(clusters=names))
 
     assert compared(firing(cut_off(100, "a", "b", "c")), cut_off(95, "a", "b")).transitions == ()
     (more,) = compared(firing(cut_off(100, "a", "b", "c")), cut_off(5, "a", "b")).transitions

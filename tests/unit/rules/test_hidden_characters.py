@@ -3,6 +3,7 @@
 import pytest
 
 from rules.evaluate import resolved_text
+from rules.facts.quorum import Facts
 from rules.finding import Finding
 from rules.formatting import printable_step, visible
 from rules.model.quorum import Quorum
@@ -35,7 +36,7 @@ def test_a_command_without_a_hidden_character_is_unchanged() -> None:
 
 @pytest.mark.parametrize("hidden", LINE_BREAKS, ids=ascii)
 def test_the_text_of_a_resolved_alert_stays_on_its_line(hidden: str) -> None:
-    hostile = with_hosts(situation(), hidden)
+    hostile = Facts(with_hosts(situation(), hidden))
     assert f"c2{visible(hidden)}" in resolved_text("stale-voter-endpoint", Subject("voter", 2), hostile)
     for rule in ("no-leader", "views-disagree", "unclean-election", "partition-stuck-recovering", "broker-fenced"):
         text = resolved_text(rule, Subject("topic", f"a{hidden}b"), hostile)

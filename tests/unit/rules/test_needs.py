@@ -4,11 +4,12 @@ from collections.abc import Iterable
 
 import pytest
 
-from rules.analysis.freshness import UnmetNeedError, needed
 from rules.evaluate import evaluate_rule
-from rules.finding import Finding, Need, NotApplicable, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
-from rules.model.quorum import Quorum
+from rules.facts.freshness import UnmetNeedError, needed
+from rules.facts.quorum import Facts
+from rules.finding import Finding, NotApplicable, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.model.subject import Subject
+from rules.rule import Need, Rule
 from tests.situation.case import evaluated
 from tests.situation.commands import situation
 
@@ -19,11 +20,11 @@ FOUND = Finding(rule="r", subject=Subject("x"), severity=Severity.INFO, summary=
 def result(*commands: str, needs: Iterable[Need]) -> RuleResult:
     """Returns the only result of a rule with these needs."""
 
-    def evaluate(_quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
+    def evaluate(_facts: Facts, _thresholds: Thresholds) -> Iterable[RuleResult]:
         return [FOUND]
 
     rule = Rule(id="r", title="", text="", hold=hold(0), evaluate=evaluate, needs=tuple(needs))
-    (only,) = evaluate_rule(rule, situation(*commands), THRESHOLDS)
+    (only,) = evaluate_rule(rule, Facts(situation(*commands)), THRESHOLDS)
     return only
 
 

@@ -18,7 +18,7 @@ from connectors.store.alert_store import AlertStore
 from connectors.store.database import Database
 from connectors.store.tables import ALERTS, job_database
 from rules.alert import Alert, AlertState
-from rules.finding import Facts, Severity
+from rules.finding import FindingFacts, Severity
 from rules.firing import Firing
 from rules.model.identifiers import Millis, NodeId
 from rules.model.job_state import ClockStep
@@ -61,7 +61,7 @@ def test_an_alert_is_read_as_it_was_recorded(text: str, number: float, offset: i
 
 
 def test_an_alert_that_was_stored_without_a_later_field_is_read(tmp_path: Path) -> None:
-    facts = Facts(
+    facts = FindingFacts(
         failed_nodes=(NodeId(4),),
         clusters=("a", "b"),
         unobserved=(Reason.TIMED_OUT,),

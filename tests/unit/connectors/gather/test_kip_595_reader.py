@@ -13,6 +13,7 @@ from connectors.kafka.cluster_connection import Address
 from connectors.kafka.error_code import ErrorCode
 from connectors.kafka.event_loop import EventLoop
 from rules.evaluate import evaluate, thresholds_for
+from rules.facts.quorum import Facts
 from rules.model.monitoring import FailedObservation, Reason
 from tests.scripts.log_script import LogScript, apply, machine
 from tests.unit.connectors.gather import polled_quorum
@@ -251,7 +252,7 @@ def test_leader_without_committed_records_is_critical_for_older_and_newer_epochs
     ledger.leader(1)
     ledger.noops(49)
     known = apply(replay, [ledger.read()])
-    assert [one.rule for one in evaluate(known, thresholds_for({})).findings if one.severity == "critical"] == []
+    assert [one.rule for one in evaluate(Facts(known), thresholds_for({})).findings if one.severity == "critical"] == []
     controllers.scripts[C1] = leader_with_older_log(epoch=epoch)
 
     lost: Callable[[RecordedOutput], list[FailedObservation]] = lambda output: [  # noqa: E731 - used twice
@@ -263,5 +264,5 @@ def test_leader_without_committed_records_is_critical_for_older_and_newer_epochs
     (failure,) = lost(output)
     assert "offset 49 of epoch 3 was committed" in failure.detail
     quorum = apply(replay, [ledger.row(failure)])
-    found = evaluate(quorum, thresholds_for({})).findings
+    found = evaluate(Facts(quorum), thresholds_for({})).findings
     assert [str(one.severity) for one in found if one.rule == "committed-metadata-lost"] == ["critical"]

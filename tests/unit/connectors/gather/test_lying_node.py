@@ -12,6 +12,7 @@ from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.observations.observation import Observation, ObservationKind, from_json
 from connectors.store.journal_reader import JournalReader
 from rules.evaluate import evaluate, thresholds_for
+from rules.facts.quorum import Facts
 from rules.model.identifiers import Millis
 from rules.model.monitoring import FailedObservation, ObservationSource, Reason
 from streaming.replay.cluster_settings import ClusterSettings
@@ -104,5 +105,5 @@ def monitor_blind(cluster: str, rows: list[Observation]) -> list[str]:
         machine.apply(
             decode_observation(row).events(), sequence=row.sequence, observed_at_ms=Millis(row.observed_at_ms)
         )
-    found = evaluate(machine.quorum(), thresholds_for({})).findings
+    found = evaluate(Facts(machine.quorum()), thresholds_for({})).findings
     return [finding.severity.value for finding in found if finding.rule == "monitor-blind"]

@@ -7,7 +7,7 @@ import pytest
 
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES
-from rules.finding import Facts, Severity
+from rules.finding import FindingFacts, Severity
 from rules.model.identifiers import Millis, NodeId
 from rules.notifications.incident import RECOVERY_MS, STORM_AT, STORM_WINDOW_MS, IncidentGrouper
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
@@ -261,7 +261,7 @@ def test_the_number_of_escalations_is_known_again_although_older_alerts_were_dro
 
 
 def of_node(rule: str, subject: str, node: int, **changed: Any) -> Alert:
-    facts = Facts(failed_nodes=(NodeId(node),))
+    facts = FindingFacts(failed_nodes=(NodeId(node),))
     return alert(subject, rule=rule, facts=facts, **{"severity": Severity.WARNING, **changed})
 
 
@@ -313,7 +313,7 @@ def test_a_critical_alert_joins_its_rules_warnings_only_if_it_began_with_the_fir
 
 
 def offline(node: int, at_s: int) -> Alert:
-    facts = Facts(failed_nodes=(NodeId(node),))
+    facts = FindingFacts(failed_nodes=(NodeId(node),))
     return alert(f"broker {node}", rule="partitions-offline", facts=facts, started_at_ms=NOON_MS + 1_000 * at_s)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from rules.alert import Alert
-from rules.finding import Facts, Severity
+from rules.finding import FindingFacts, Severity
 from rules.model.job_state import JOB_CLUSTER_ID
 from rules.notifications.notification import AlertHistory, TransitionStatus
 from rules.notifications.route import Route
@@ -16,7 +16,7 @@ ABOUT_CLUSTERS = alert(
     cluster_id=JOB_CLUSTER_ID,
     rule="monitor-blind",
     severity=Severity.WARNING,
-    facts=Facts(clusters=("staging", "prod-eu")),
+    facts=FindingFacts(clusters=("staging", "prod-eu")),
 )
 
 

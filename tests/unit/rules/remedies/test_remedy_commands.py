@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from rules.facts.quorum import Facts
 from rules.model.identifiers import Endpoint, NodeId
 from rules.model.monitoring import Access, FailedObservation, ObservationSource, Reason
 from rules.model.quorum import Quorum
@@ -68,21 +69,21 @@ def failing(quorum: Quorum, reason: Reason, address: str, source: ObservationSou
     ],
 )
 def test_controller_bootstrap_is_one_that_probably_answers(quorum: Quorum, address: str) -> None:
-    assert controller_bootstrap(quorum) == address
+    assert controller_bootstrap(Facts(quorum)) == address
 
 
 def test_excluded_controller_is_not_used() -> None:
-    assert controller_bootstrap(situation(), excluding=NodeId(3)) == "c1:9093"
-    assert "c3" not in describe_status(situation("probe 1 name-not-found"), excluding=NodeId(3))
+    assert controller_bootstrap(Facts(situation()), excluding=NodeId(3)) == "c1:9093"
+    assert "c3" not in describe_status(Facts(situation("probe 1 name-not-found")), excluding=NodeId(3))
 
 
 def test_values_from_the_cluster_are_quoted_for_the_shell() -> None:
     malicious = Endpoint(listener="CONTROLLER", host="x; rm -rf /", port=1)
     quorum = replace(configuration_only(), bootstrap=(str(malicious),))
     commands = [
-        describe_status(quorum),
-        remove_controller(quorum, controller_key(2, "$(reboot)")),
-        add_controller(quorum, NodeId(2))[1],
+        describe_status(Facts(quorum)),
+        remove_controller(Facts(quorum), controller_key(2, "$(reboot)")),
+        add_controller(Facts(quorum), NodeId(2))[1],
     ]
     for command in commands:
         assert str(malicious) in shlex.split(command)
@@ -92,18 +93,18 @@ def test_values_from_the_cluster_are_quoted_for_the_shell() -> None:
 def test_every_command_has_a_login_on_a_secured_cluster() -> None:
     unsecured = replace(situation(), access=Access())
     secured = replace(situation(), access=Access(protocol="SASL_SSL", principal="User:kraftwatch"))
-    commands: list[Callable[[Quorum], str]] = [
+    commands: list[Callable[[Facts], str]] = [
         describe_status,
-        lambda quorum: remove_controller(quorum, controller_key(2)),
-        lambda quorum: describe_topic(quorum, "orders", [NodeId(102)]),
-        lambda quorum: add_controller(quorum, NodeId(2))[1],
+        lambda facts: remove_controller(facts, controller_key(2)),
+        lambda facts: describe_topic(facts, "orders", [NodeId(102)]),
+        lambda facts: add_controller(facts, NodeId(2))[1],
     ]
     for command in commands:
-        line = command(secured)
+        line = command(Facts(secured))
         assert line.count("--command-config $NODE_PROPERTIES") == 1
         assert with_legend(secured, (line,)) == (line, LEGEND)
-    assert all("--command-config" not in command(unsecured) for command in commands[:-1])
-    assert with_legend(unsecured, (commands[-1](unsecured),)) == (commands[-1](unsecured),)
+    assert all("--command-config" not in command(Facts(unsecured)) for command in commands[:-1])
+    assert with_legend(unsecured, (commands[-1](Facts(unsecured)),)) == (commands[-1](Facts(unsecured)),)
     assert with_legend(secured, ("# Start it",)) == ("# Start it",)
 
 
@@ -133,7 +134,7 @@ def with_protocols(quorum: Quorum, *, controllers: str, brokers: str) -> Quorum:
 )
 def test_login_is_given_if_the_listener_requires_one(controllers: str, brokers: str, access: Access) -> None:
     quorum = with_protocols(replace(situation(), access=access), controllers=controllers, brokers=brokers)
-    to_controllers, to_brokers = describe_status(quorum), describe_topic(quorum, "orders", [NodeId(102)])
+    to_controllers, to_brokers = describe_status(Facts(quorum)), describe_topic(Facts(quorum), "orders", [NodeId(102)])
     assert (LOGIN in to_controllers, LOGIN in to_brokers) == (controllers != "PLAINTEXT", brokers != "PLAINTEXT")
     for line in (to_controllers, to_brokers):
         assert with_legend(quorum, (line,)) == ((line, LEGEND) if LOGIN in line else (line,))
@@ -141,16 +142,16 @@ def test_login_is_given_if_the_listener_requires_one(controllers: str, brokers: 
 
 def test_broker_is_used_if_only_brokers_can_be_reached() -> None:
     quorum = failing(situation("probe 1,2,3 refused", "configured b101:9092"), Reason.UNSUPPORTED, "b101:9092")
-    assert describe_status(quorum) == "kafka-metadata-quorum.sh --bootstrap-server b101:9092 describe --status"
+    assert describe_status(Facts(quorum)) == "kafka-metadata-quorum.sh --bootstrap-server b101:9092 describe --status"
     # A broker that does not answer polls is not used.
     neither = failing(quorum, Reason.TIMED_OUT, "b101:9092", source=ObservationSource.QUORUM)
-    assert "--bootstrap-controller c3:9093" in describe_status(neither)
+    assert "--bootstrap-controller c3:9093" in describe_status(Facts(neither))
     assert "--bootstrap-server b101:9092" in describe_status(
-        failing(quorum, Reason.DENIED, "b101:9092", source=ObservationSource.QUORUM)
+        Facts(failing(quorum, Reason.DENIED, "b101:9092", source=ObservationSource.QUORUM))
     )
-    assert "$BOOTSTRAP" in describe_status(replace(neither, committed=None, poll=None, controllers={}))
+    assert "$BOOTSTRAP" in describe_status(Facts(replace(neither, committed=None, poll=None, controllers={})))
     # A controller that was not probed yet may answer.
-    assert "--bootstrap-controller c3:9093" in describe_status(replace(quorum, probes={}))
+    assert "--bootstrap-controller c3:9093" in describe_status(Facts(replace(quorum, probes={})))
 
 
 @pytest.mark.parametrize(
@@ -167,19 +168,19 @@ def test_broker_is_used_if_the_tool_does_not_reach_controllers(
 ) -> None:
     """--bootstrap-controller came with 3.7 (KIP-919), to kafka-acls with 4.0."""
     quorum = replace(situation(), metadata_version=metadata_version, access=Access(principal="User:kraftwatch"))
-    (acls,) = allow(quorum, ["Describe"])
-    assert quorum_tool in describe_status(quorum)
-    assert quorum_tool in describe_features(quorum)
+    (acls,) = allow(Facts(quorum), ["Describe"])
+    assert quorum_tool in describe_status(Facts(quorum))
+    assert quorum_tool in describe_features(Facts(quorum))
     assert acls_tool in acls
     # No broker is alive: an operator with newer tools can use the controller.
     fenced = replace(quorum, brokers={node: replace(one, fenced=True) for node, one in quorum.brokers.items()})
-    assert "--bootstrap-controller c3:9093" in describe_status(fenced)
+    assert "--bootstrap-controller c3:9093" in describe_status(Facts(fenced))
 
 
 def test_removed_controller_does_not_serve_the_command() -> None:
     """Controller 3 leads, and is asked first."""
-    assert "--bootstrap-controller c1:9093 " in remove_controller(situation(), controller_key(3))
+    assert "--bootstrap-controller c1:9093 " in remove_controller(Facts(situation()), controller_key(3))
 
 
 def test_controller_that_denies_the_monitor_is_used() -> None:
-    assert controller_bootstrap(failing(configuration_only(), Reason.DENIED, "c1:9093")) == "c1:9093"
+    assert controller_bootstrap(Facts(failing(configuration_only(), Reason.DENIED, "c1:9093"))) == "c1:9093"

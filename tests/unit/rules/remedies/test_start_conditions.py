@@ -2,7 +2,8 @@
 
 import pytest
 
-from rules.analysis.only_copies import only_copies, only_in_sync_copies
+from rules.facts.only_copies import only_copies, only_in_sync_copies
+from rules.facts.quorum import Facts
 from rules.model.identifiers import NodeId
 from rules.remedies.start_conditions import copy_sentence, resolve_names_first, start_conditions
 from tests.situation.commands import situation
@@ -38,8 +39,8 @@ def passed_over(isr: str, *, replicas: str) -> tuple[str, ...]:
 def test_sentence_names_the_brokers_that_may_hold_the_only_copy(isr: str, sentence: str) -> None:
     quorum = situation(*passed_over(isr, replicas=f"102,{isr}"))
 
-    assert copy_sentence(quorum, map(NodeId, range(101, 108))) == sentence
-    assert copy_sentence(quorum, [NodeId(102)]) == "", "it leads both partitions"
+    assert copy_sentence(Facts(quorum), map(NodeId, range(101, 108))) == sentence
+    assert copy_sentence(Facts(quorum), [NodeId(102)]) == "", "it leads both partitions"
 
 
 @pytest.mark.parametrize(
@@ -126,11 +127,11 @@ def test_previous_isr_and_elr_hold_a_copy_or_all_replicas_if_they_are_unknown(
 def test_no_voter_of_a_bare_majority_is_restarted(commands: tuple[str, ...], steps: tuple[str, ...]) -> None:
     quorum = situation(*commands)
 
-    assert start_conditions(quorum, quorum.voter_ids) == tuple(
+    assert start_conditions(Facts(quorum), quorum.voter_ids) == tuple(
         f"# Do not restart {step} again: the quorum tolerates no further failure" for step in steps
     )
 
 
 @pytest.mark.parametrize(("ago", "counts"), [("30s", True), ("30001ms", False)])
 def test_probe_of_the_last_thirty_seconds_counts(ago: str, counts: bool) -> None:
-    assert bool(resolve_names_first(situation(f"probe 1 name-not-found ago {ago}"))) is counts
+    assert bool(resolve_names_first(Facts(situation(f"probe 1 name-not-found ago {ago}")))) is counts

@@ -12,7 +12,7 @@ from connectors.store.audit_results import AuditResults
 from connectors.store.tables import job_database
 from rules.alert import Alert, AlertState
 from rules.evaluate import thresholds_for
-from rules.finding import Facts, Severity
+from rules.finding import FindingFacts, Severity
 from rules.firing import Firing
 from rules.model.identifiers import Millis
 from rules.model.job_state import BlindCluster
@@ -150,7 +150,7 @@ class MonitoredJob:
                         cluster=name,
                         cluster_id=f"id of {name}",
                         severity=severity,
-                        facts=Facts(unobserved=tuple(self.reasons)),
+                        facts=FindingFacts(unobserved=tuple(self.reasons)),
                         started_at_ms=self.at(since),
                         observed_at_ms=Millis(self.wall_ms),
                     ),

@@ -11,6 +11,7 @@ from connectors.process.wall_clock import wall_ms
 from connectors.sinks.console import ConsoleSection
 from connectors.sinks.sink import DeliveryOptions, KnownState, Outcome
 from rules.evaluate import thresholds_for
+from rules.facts.quorum import Facts
 from rules.model.identifiers import Offset
 from streaming.config import Config, load
 from streaming.job.change_reports import ChangeReports, cluster_facts, configuration_digest
@@ -23,7 +24,7 @@ from tests.unit.streaming.job.running_configuration import running_with
 
 
 def status() -> ClusterStatus:
-    return job_cluster_status(situation(), thresholds_for({}))
+    return job_cluster_status(Facts(situation()), thresholds_for({}))
 
 
 @dataclass

@@ -12,6 +12,7 @@ from connectors.store.collection import quarantine_of
 from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
+from rules.facts.quorum import Facts
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from streaming.metrics.batch_stats import BatchStats, DeliveredBatch
@@ -67,7 +68,7 @@ class MetricsFixture:
         took_s: float = 0.2,
     ) -> "MetricsFixture":
         """Delivers a micro-batch with these clusters."""
-        statuses = [from_json(to_bytes(job_cluster_status(quorum, thresholds_for({})))) for quorum in quorums]
+        statuses = [from_json(to_bytes(job_cluster_status(Facts(quorum), thresholds_for({})))) for quorum in quorums]
         for status in statuses:
             self.store.put_status(status, at_ms=Millis(self.now_ms))
         report = DeliveryReport(recorded=0, sinks=sinks or {})

@@ -16,6 +16,7 @@ from connectors.observations.partition_run import DecodedItem
 from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
 from connectors.process.wall_clock import wall_ms
 from rules.evaluate import thresholds_for
+from rules.facts.freshness import fresh_poll
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.monitoring import Reason
 from streaming.query import live as live_status
@@ -248,7 +249,7 @@ def test_what_a_job_recorded_that_has_ended_is_history(tmp_path: Path) -> None:
     quorum = live.state().quorum
 
     assert quorum.watched_since_ms == query_began_ms(live) > present(quorum.poll).observed_at_ms
-    assert not quorum.has_current_poll
+    assert fresh_poll(quorum) is None
 
 
 def test_what_the_job_probed_before_the_query_is_probed_again(tmp_path: Path) -> None:

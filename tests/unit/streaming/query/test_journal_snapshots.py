@@ -14,6 +14,7 @@ from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from rules.alert import Alert
 from rules.evaluate import evaluate, thresholds_for
+from rules.facts.quorum import Facts
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from streaming.pipeline.cluster_processor import SNAPSHOT_MS, ClusterProcessor
@@ -259,9 +260,9 @@ def test_past_state_of_the_page_knows_the_events_of_all_snapshots(folder: Path) 
 
     assert (state.shown.status, state.shown.received_at_ms) == (
         job_cluster_status(
-            wanted.machine.quorum(),
+            Facts(wanted.machine.quorum()),
             THRESHOLDS,
-            evaluate(wanted.machine.quorum(), THRESHOLDS),
+            evaluate(Facts(wanted.machine.quorum()), THRESHOLDS),
             taken_at_ms=at_ms,
             missing=wanted.missing,
         ),

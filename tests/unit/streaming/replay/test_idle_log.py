@@ -1,6 +1,7 @@
 """A log without NoOps (metadata.max.idle.interval.ms=0): while nothing is written, the polls show that time passes."""
 
 from rules.evaluate import evaluate, thresholds_for
+from rules.facts.quorum import Facts
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from streaming.replay.machine import Machine
@@ -33,7 +34,7 @@ def idle(script: LogScript, replay: Machine, seconds: int, *, end: int | None = 
 
 
 def found(quorum: Quorum) -> set[tuple[str, str]]:
-    findings = evaluate(quorum, thresholds_for({})).findings
+    findings = evaluate(Facts(quorum), thresholds_for({})).findings
     return {(one.rule, str(one.severity)) for one in findings if one.subject == Subject("topic", "orders")}
 
 

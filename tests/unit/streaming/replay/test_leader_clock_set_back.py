@@ -2,7 +2,8 @@
 
 import pytest
 
-from rules.analysis.voter_status import VoterStatus, voter_statuses
+from rules.facts.node import Nodes
+from rules.facts.voter_status import VoterStatus, voter_statuses
 from rules.model.identifiers import Millis, Offset
 from rules.model.replica import Replica
 from streaming.replay.decoded_row import DecodedRow
@@ -25,7 +26,7 @@ def status_of_voter_2(*ends: int) -> VoterStatus:
         leader, voter = row("1-a", leader_end, now_ms - back_ms), row("2-b", end, 1_000_000)
         event = poll(leader, voter, row("3-c", leader_end, now_ms - back_ms), hw=leader_end)
         apply(replay, [DecodedRow(second, Millis(now_ms), (event,))])
-    return voter_statuses(replay.quorum())[1]
+    return voter_statuses(Nodes(replay.quorum()))[1]
 
 
 @pytest.mark.parametrize("every_s", [1, 7])

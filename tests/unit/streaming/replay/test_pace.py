@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rules.evaluate import evaluate, thresholds_for
+from rules.facts.quorum import Facts
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis
 from streaming.replay.pace import PACE_MS, is_due, quiet_until_ms
@@ -29,19 +30,19 @@ def test_a_quiet_row_is_evaluated_at_the_pace_and_every_other_at_once(ms: int, q
 def test_a_quiet_row_is_evaluated_when_a_hold_ends(ms: int, due: bool) -> None:
     thresholds = thresholds_for({"broker-fenced.hold": 1.0})
     fenced = situation("fenced 101")
-    tracked, alerts = advance(EVALUATED, evaluate(fenced, thresholds), fenced, thresholds)
+    tracked, alerts = advance(EVALUATED, evaluate(Facts(fenced), thresholds), fenced, thresholds)
     assert alerts == ()
 
     assert is_due(tracked, thresholds, after(ms), quiet=True) is due
 
 
 def test_quiet_rows_wait_while_time_changes_nothing() -> None:
-    assert quiet_until_ms(HEALTHY, evaluate(HEALTHY, THRESHOLDS), THRESHOLDS) > after(PACE_MS)
+    assert quiet_until_ms(HEALTHY, evaluate(Facts(HEALTHY), THRESHOLDS), THRESHOLDS) > after(PACE_MS)
 
 
 def test_no_row_waits_where_a_condition_begins_because_time_passes() -> None:
     expiring = situation("certificates 2=1209603s")
-    found = evaluate(expiring, THRESHOLDS)
+    found = evaluate(Facts(expiring), THRESHOLDS)
     assert found.findings == ()
     assert quiet_until_ms(expiring, found, THRESHOLDS) == NOW_MS
 
@@ -49,4 +50,6 @@ def test_no_row_waits_where_a_condition_begins_because_time_passes() -> None:
 def test_no_row_waits_after_a_quiet_one_that_ended_a_condition() -> None:
     """Its clear time begins with the next evaluation."""
     fenced = situation("fenced 101")
-    assert quiet_until_ms(replace(HEALTHY, now_ms=after(1)), evaluate(fenced, THRESHOLDS), THRESHOLDS) == after(1)
+    assert quiet_until_ms(replace(HEALTHY, now_ms=after(1)), evaluate(Facts(fenced), THRESHOLDS), THRESHOLDS) == after(
+        1
+    )

@@ -3,7 +3,7 @@
 import pytest
 
 from connectors.observations.log_event import ElrCleared, TopicCreated, TopicRemoved
-from rules.analysis.only_copies import only_copies
+from rules.facts.only_copies import only_copies
 from rules.model.history import UncleanElections
 from rules.model.identifiers import NodeId, TopicId
 from rules.model.quorum import Quorum

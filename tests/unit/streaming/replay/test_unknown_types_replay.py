@@ -9,6 +9,7 @@ from connectors.observations.observation import Observation, ObservationKind, to
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from rules.evaluate import evaluate, thresholds_for
+from rules.facts.quorum import Facts
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import FailedObservation, ObservationSource, Reason
 from rules.model.quorum import Quorum
@@ -72,7 +73,7 @@ def test_records_of_another_product_are_one_information_and_every_verdict_is_as_
     assert {one.name for one in of_mixed.unknown_records} == {
         f"record type {each} version {each % 3}" for each in AUTOMQ
     }
-    mixed_results, plain_results = (evaluate(quorum, thresholds_for({})) for quorum in (of_mixed, of_plain))
+    mixed_results, plain_results = (evaluate(Facts(quorum), thresholds_for({})) for quorum in (of_mixed, of_plain))
     added = [one for one in mixed_results.findings if one not in plain_results.findings]
     assert [(str(one.subject), one.severity) for one in added] == [("records", "info")]
     assert [one for one in mixed_results.findings if one not in added] == list(plain_results.findings)

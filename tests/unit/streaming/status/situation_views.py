@@ -26,6 +26,7 @@ from connectors.sinks.sink_config import MessageLinks
 from connectors.sinks.slack_blocks import message
 from rules.alert import Alert
 from rules.evaluate import evaluate, thresholds_for
+from rules.facts.quorum import Facts
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.quorum import Quorum
 from rules.notifications.notification import Notification, NotifyReason
@@ -168,14 +169,14 @@ def _metrics(quorum: Quorum, names: Sequence[str]) -> Iterator[str]:
 
 def page(quorum: Quorum, tracked: TrackedConditions | None = None, history: tuple[Alert, ...] = ()) -> ClusterView:
     """Returns the page of the job after the micro-batch with this quorum."""
-    status = job_cluster_status(quorum, _THRESHOLDS, evaluate(quorum, _THRESHOLDS), tracked)
+    status = job_cluster_status(Facts(quorum), _THRESHOLDS, evaluate(Facts(quorum), _THRESHOLDS), tracked)
     received = ReceivedStatus(status=status, received_at_ms=quorum.now_ms)
     return ClusterView(name=quorum.cluster, now_ms=quorum.now_ms, received=received, history=history)
 
 
 def tracked_conditions(quorum: Quorum) -> TrackedConditions:
     """Returns what a job tracks after its first evaluation, which is this one."""
-    return advance(TrackedConditions(), evaluate(quorum, _THRESHOLDS), quorum, _THRESHOLDS)[0]
+    return advance(TrackedConditions(), evaluate(Facts(quorum), _THRESHOLDS), quorum, _THRESHOLDS)[0]
 
 
 def _page(quorum: Quorum, *, tracked: bool) -> Iterator[str]:

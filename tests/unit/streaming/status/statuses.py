@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from rules.evaluate import evaluate, thresholds_for
-from rules.model.following import Following
+from rules.facts.following import Following
+from rules.facts.quorum import Facts
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.quorum import Quorum
 from streaming.status.build_status import cluster_status, job_cluster_status
@@ -14,7 +15,7 @@ from streaming.status.voters import ReplicaRole, ReplicaStatus
 from tests.situation.situation import NOW
 
 NO_OBSERVATION: ClusterStatus = job_cluster_status(
-    Quorum(cluster="prod", cluster_id=None, now_ms=Millis(0)), thresholds_for({})
+    Facts(Quorum(cluster="prod", cluster_id=None, now_ms=Millis(0))), thresholds_for({})
 )
 """The status of a cluster without any observation: tests replace the fields they need."""
 
@@ -23,8 +24,8 @@ def state_of(quorum: Quorum, *, recorded_ago_ms: int | None = None, live: bool =
     """The quorum as a query returns it; with `recorded_ago_ms` as a journal holds it."""
     thresholds = thresholds_for({})
     return ClusterState(
-        quorum=quorum,
-        evaluation=evaluate(quorum, thresholds),
+        facts=(facts := Facts(quorum)),
+        evaluation=evaluate(facts, thresholds),
         thresholds=thresholds,
         taken_at_ms=NOW,
         queried_since_ms=Millis(NOW - 3_000) if live else None,
@@ -50,7 +51,7 @@ def partitions(quorum: Quorum) -> dict[str, Any]:
 
 def job_status(quorum: Quorum) -> dict[str, Any]:
     """The fields of a job's status."""
-    plain: dict[str, Any] = json.loads(json.dumps(status_json(job_cluster_status(quorum, thresholds_for({})))))
+    plain: dict[str, Any] = json.loads(json.dumps(status_json(job_cluster_status(Facts(quorum), thresholds_for({})))))
     return plain
 
 

@@ -6,8 +6,9 @@ from itertools import combinations
 
 import pytest
 
-from rules.analysis.electability import electable, failures_left
+from rules.answers.electability import electable, failures_left
 from rules.evaluate import evaluate, thresholds_for
+from rules.facts.quorum import Facts
 from rules.finding import Finding
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
@@ -20,13 +21,13 @@ THRESHOLDS = thresholds_for({})
 
 
 def alerts_of(quorum: Quorum) -> tuple[Finding, ...]:
-    return tuple(one for one in evaluate(quorum, THRESHOLDS).findings if one.rule == RULE)
+    return tuple(one for one in evaluate(Facts(quorum), THRESHOLDS).findings if one.rule == RULE)
 
 
 def survives(quorum: Quorum, *lost: int) -> bool:
     """Returns the answer of `what-if`, with a `--lose` for each of these."""
     change = Change(moved={}, lost=frozenset(map(NodeId, lost)), restarted=None)
-    return present(what_if(controllers_of_quorum(quorum), change).electable)
+    return present(what_if(controllers_of_quorum(Facts(quorum)), change).electable)
 
 
 def assert_agrees(quorum: Quorum, alert: Finding) -> None:
@@ -79,7 +80,7 @@ def test_every_small_quorum_gets_the_same_answer() -> None:
 def test_certificates_that_only_the_monitor_may_not_accept_make_the_answer_unknown() -> None:
     quorum = situation("certificates 1=untrusted 2=untrusted 3=untrusted")
     change = Change(moved={}, lost=frozenset(), restarted=None)
-    answer = what_if(controllers_of_quorum(quorum), change)
+    answer = what_if(controllers_of_quorum(Facts(quorum)), change)
     assert (answer.electable, answer.unknown) == (
         None,
         "whether all take part is unknown: the monitor does not accept the certificate (controllers 1, 2 and 3)",
@@ -87,7 +88,7 @@ def test_certificates_that_only_the_monitor_may_not_accept_make_the_answer_unkno
 
 
 def test_voter_that_is_restarted_cannot_connect_to_a_leader_with_an_expired_certificate() -> None:
-    controllers = controllers_of_quorum(situation("certificates 3=expired"))
+    controllers = controllers_of_quorum(Facts(situation("certificates 3=expired")))
     one, two = (
         what_if(controllers, Change(moved={}, lost=frozenset(), restarted=frozenset(map(NodeId, some))))
         for some in ((1,), (1, 2))
@@ -98,7 +99,7 @@ def test_voter_that_is_restarted_cannot_connect_to_a_leader_with_an_expired_cert
 @pytest.mark.parametrize(("result", "electable"), [("no-answer", False), ("timed-out", False), ("unreachable", None)])
 def test_a_voter_that_answers_no_new_connection_is_never_counted_on(result: str, electable: bool | None) -> None:
     """The vote of controller 1 does not count, or it is unknown whether it does: 2 needs it once 3 is lost."""
-    controllers = controllers_of_quorum(situation(f"probe 1 {result}"))
+    controllers = controllers_of_quorum(Facts(situation(f"probe 1 {result}")))
     lost = what_if(controllers, Change(moved={}, lost=frozenset({NodeId(3)}), restarted=None))
     assert lost.electable is electable
     assert ("no new connection of the monitor is answered (controller 1)" in str(lost.unknown)) is (electable is None)
@@ -107,7 +108,7 @@ def test_a_voter_that_answers_no_new_connection_is_never_counted_on(result: str,
 
 @pytest.mark.parametrize("result", ["never", "resolver-fails", "not-ready"])
 def test_a_voter_that_no_probe_has_reached_is_not_assumed_to_be_there(result: str) -> None:
-    controllers = controllers_of_quorum(situation(f"probe 1 {result}"))
+    controllers = controllers_of_quorum(Facts(situation(f"probe 1 {result}")))
     change = Change(moved={}, lost=frozenset({NodeId(3)}), restarted=None)
     assert (what_if(controllers, change).electable, controllers.assumed) == (None, ())
 
@@ -116,7 +117,7 @@ def test_a_voter_that_no_probe_has_reached_is_not_assumed_to_be_there(result: st
 def test_no_election_is_promised_while_a_controller_denies_what_the_others_send(command: str) -> None:
     """Kafka ends each controller that asks it for its vote, also if the others are a majority without it."""
     quorum = situation("voters 5", command)
-    controllers = controllers_of_quorum(quorum)
+    controllers = controllers_of_quorum(Facts(quorum))
 
     def answer(*lost: int, restarted: frozenset[NodeId] | None = None) -> bool | None:
         change = Change(moved={}, lost=frozenset(map(NodeId, lost)), restarted=restarted)
@@ -124,12 +125,12 @@ def test_no_election_is_promised_while_a_controller_denies_what_the_others_send(
 
     assert (answer(), answer(5), answer(1)) == (None, None, True)
     assert answer(restarted=frozenset({NodeId(2)})), "the leader stays"
-    assert electable(quorum) is None
-    assert failures_left(quorum) is None
+    assert electable(Facts(quorum)) is None
+    assert failures_left(Facts(quorum)) is None
 
 
 def test_certificates_of_two_authorities_count_by_the_one_of_most() -> None:
-    controllers = controllers_of_quorum(situation("certificates 1=CN=new"))
+    controllers = controllers_of_quorum(Facts(situation("certificates 1=CN=new")))
 
     def answer(*lost: int) -> bool | None:
         return what_if(controllers, Change(moved={}, lost=frozenset(map(NodeId, lost)), restarted=None)).electable
@@ -141,7 +142,7 @@ def test_a_leader_stays_only_with_a_majority_that_follows_it() -> None:
     """A former leader that is cut off polls as in sync: its own row was, when it led."""
     lost = frozenset({NodeId(1)})
     alone = Change(moved={}, lost=lost, restarted=lost)
-    healthy, cut_off = (controllers_of_quorum(situation(*one)) for one in ((), ("view 2 none epoch 6",)))
+    healthy, cut_off = (controllers_of_quorum(Facts(situation(*one))) for one in ((), ("view 2 none epoch 6",)))
 
     assert (what_if(healthy, alone).leader_stays, what_if(healthy, alone).electable) == (3, True)
     assert (what_if(cut_off, alone).leader_stays, what_if(cut_off, alone).electable) == (None, None)

@@ -3,6 +3,7 @@
 import pytest
 
 from rules.evaluate import evaluate, thresholds_for, with_overrides
+from rules.facts.quorum import Facts
 from rules.finding import Severity, Thresholds
 from rules.formatting import iso
 from rules.lifecycle import TrackedCondition, TrackedConditions, advance
@@ -31,9 +32,9 @@ def test_recovering_partitions_beyond_the_limit_are_counted() -> None:
 
 def test_condition_before_its_hold_expires_is_pending() -> None:
     quorum, thresholds = situation("stopped 1"), thresholds_for({})
-    evaluation = evaluate(quorum, thresholds)
+    evaluation = evaluate(Facts(quorum), thresholds)
     tracked, _ = advance(TrackedConditions(), evaluation, quorum, thresholds)
-    status = job_cluster_status(quorum, thresholds, evaluation, tracked)
+    status = job_cluster_status(Facts(quorum), thresholds, evaluation, tracked)
     assert ("failure-tolerance", 120_000) in [
         (each.rule, each.due_at_ms - each.started_at_ms) for each in status.pending
     ]
@@ -59,13 +60,13 @@ def test_pending_conditions_are_those_that_do_not_fire_the_next_due_one_first() 
         condition("fires", started_ms=-20_000, due_ms=-10_000, firing=True),
     )
     tracked = TrackedConditions(conditions={one.subject: one for one in conditions})
-    status = job_cluster_status(situation(), thresholds_for({}), tracked=tracked)
+    status = job_cluster_status(Facts(situation()), thresholds_for({}), tracked=tracked)
     assert [one.subject for one in status.pending] == ["sooner", "later"]
 
 
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_status_survives_the_way_from_the_step_to_the_driver(name: str) -> None:
-    status = job_cluster_status(SITUATIONS[name], thresholds_for({}))
+    status = job_cluster_status(Facts(SITUATIONS[name]), thresholds_for({}))
     assert from_json(to_bytes(status)) == status
 
 
@@ -75,7 +76,7 @@ def test_status_names_the_rules_that_the_configuration_changes() -> None:
         "version-drift": Thresholds(enabled=False, severity=Severity.INFO),
     }
 
-    status = job_cluster_status(situation(), with_overrides(thresholds_for({}), overrides))
+    status = job_cluster_status(Facts(situation()), with_overrides(thresholds_for({}), overrides))
 
     assert [(each.rule, each.severity) for each in status.changed_severities] == [("no-leader", "warning")]
     assert [(each.rule, each.why) for each in status.not_applicable] == [

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rules.evaluate import evaluate, thresholds_for
+from rules.facts.quorum import Facts
 from rules.finding import Severity
 from rules.formatting import utc_text
 from rules.lifecycle import advance
@@ -112,7 +113,7 @@ def test_page_check_status_and_alerts_have_one_evaluation(seed: int, steps: int)
 
 def test_no_view_shows_an_old_warning_as_the_state_of_a_cluster_of_which_nothing_is_observed() -> None:
     blind = situation("unanswered 14s", "fails log timed-out 1 for 13s")
-    (blindness,) = evaluate(blind, THRESHOLDS).findings
+    (blindness,) = evaluate(Facts(blind), THRESHOLDS).findings
     state = state_of(blind, live=False)
     warning = replace(blindness, rule="broker-fenced", subject=Subject("broker", 4), severity=Severity.WARNING)
     fields = ("rule", "severity", "summary", "evidence", "facts")

@@ -13,6 +13,7 @@ from connectors.store.acknowledgements import AcknowledgementStore
 from connectors.store.collection import SilenceStore
 from connectors.store.tables import job_database
 from rules.evaluate import thresholds_for
+from rules.facts.quorum import Facts
 from streaming.status.build_status import job_cluster_status
 from streaming.status.status_store import StatusStore
 from streaming.web.api import Changes, api
@@ -41,7 +42,7 @@ class Served(Server):
         ledger = Ledger(database)
         ledger.record([ALERT], ALERT.observed_at_ms)
         store = StatusStore(["prod"])
-        store.put_status(job_cluster_status(situation(), thresholds_for({})), at_ms=wall_ms())
+        store.put_status(job_cluster_status(Facts(situation()), thresholds_for({})), at_ms=wall_ms())
         results = {"slack": SinkResult(pending=1)}
         store.put_delivery(DeliveryReport(recorded=1, sinks=results), ledger.history, at_ms=wall_ms())
         self.changes = Changes(acknowledgements=AcknowledgementStore(database), silences=SilenceStore(database))

@@ -1,1 +1,0 @@
-"""Facts about a quorum that several rules share."""

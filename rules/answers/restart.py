@@ -1,0 +1,280 @@
+"""Whether one controller may be restarted now: what the quorum would be without it, and what must be fixed first.
+
+Safe means: the voters that remain are a majority, fetch, have caught up and could elect a leader among themselves;
+every voter's endpoint reaches it, and it accepts there what the others send, so that the restarted voter finds the
+others and they find it (KIP-853); no other controller is down; no disk replacement and no change of the voter set is in
+progress. Not safe means that one of these is known to be otherwise; unknown, that one of them is not known.
+Partitions are not evaluated: the restart of a combined node can make partitions unavailable.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from rules.answers.electability import forecast_election, restarted_voters
+from rules.facts.endpoint import EndpointFault
+from rules.facts.endpoint_text import certificate_text, doubt_text, endpoint_kind, probe_outcome
+from rules.facts.following import Following, following, same_replica, since_caught_up_ms
+from rules.facts.freshness import NO_VOTERS_RECORD, POLLS_ONLY, fresh_poll, log_read_problem, poll_problem
+from rules.facts.node import NodeFacts
+from rules.facts.quorum import Facts
+from rules.facts.voter_status import half_done
+from rules.finding import Finding, Thresholds
+from rules.formatting import and_join, ms_text, needed_text, plural
+from rules.model.identifiers import NodeId, ReplicaKey
+from rules.model.membership import majority
+from rules.model.quorum import Quorum
+from rules.model.replica import Poll
+from rules.remedies.access_steps import COMPARE
+from rules.remedies.start_conditions import before_a_start, resolve_names_first
+
+ONLY_VOTER = "it is the only voter: the quorum has no leader until it is back"
+"""Why the restart of a single controller is not safe."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartSafety:
+    """Whether a restart is safe, with the reasons."""
+
+    node: NodeId
+    against: tuple[str, ...]
+    """Why it is not safe, the most important reason first; empty if nothing is known against it."""
+    unknown: tuple[str, ...] = ()
+    """What is not known and may make it unsafe."""
+    notes: tuple[str, ...]
+    """What to know besides; these do not make a restart unsafe."""
+    remaining: tuple[NodeId, ...] | None
+    """The other voters that fetch, have caught up and accept connections; None if unknown."""
+    votes_needed: int | None
+
+    @property
+    def safe(self) -> bool | None:
+        """Whether the restart is safe; None if nothing speaks against it, and not all is known that it needs."""
+        return False if self.against else None if self.unknown else True
+
+
+def safe_to_restart(facts: Facts, node: NodeId, thresholds: Thresholds, findings: Iterable[Finding]) -> RestartSafety:
+    """Evaluates the restart of one of `known_controllers(quorum)`. `findings`: those of all rules."""
+    quorum = facts.quorum
+    poll = _usable_poll(facts)
+    if isinstance(poll, _Unusable):
+        return RestartSafety(
+            node=node, against=poll.against, unknown=poll.unknown, notes=(), remaining=None, votes_needed=None
+        )
+    dialled, kind = facts.nodes.voters, endpoint_kind(quorum)
+    voters = sorted(quorum.committed.keys if quorum.committed else poll.voter_keys)
+    silent = {
+        controller.id: f"refuses connections at its {kind} endpoint" for controller in dialled if controller.refused
+    }
+    silent |= {
+        controller.id: f"serves no new connection at its {kind} endpoint"
+        for controller in dialled
+        if EndpointFault.NOT_SERVING in controller.faults
+    }
+    problems = {key.id: _not_in_sync(quorum, poll, key) or silent.get(key.id) for key in voters if key.id != node}
+    needed = majority(len(voters))
+    doubts = facts.unproved
+    useless = {other: why for other, why in facts.in_doubt.items() if other not in doubts}
+    useless |= facts.without_vote
+    problems |= {other: why for other, why in useless.items() if other in problems}
+    useful = [other for other, problem in problems.items() if problem is None]
+    remaining = [other for other in useful if other not in doubts]
+    found = [*findings]
+    forbidden, changes = [*_forbidden(facts, node, found)], [*_unfinished_changes(facts, poll, thresholds, found)]
+    unknown = list[str]()
+    if node in {key.id for key in voters}:
+        against = [
+            *forbidden,
+            *_too_few_voters(problems, len(useful), needed, len(voters)),
+            *_endpoint_problems(node, dialled, kind),
+            *changes,
+            *(_unelectable(facts, node) if len(useful) >= needed else ()),
+        ]
+        unknown = [f"controller {other} {doubts[other]}" for other in useful if other in doubts]
+        unknown += _unknown_endpoints(node, dialled)
+        # Started again, it asks any of the bootstrap controllers who leads, also one that has no vote.
+        others = facts.denying - problems.keys() - {node}
+        unknown += [f"controller {other} {doubts[other]}" for other in sorted(others)]
+    else:
+        # Without a vote its restart does not change the quorum: only an unfinished change is a reason against it, or a
+        # leader that it would not find again.
+        against = [*forbidden, *changes, *(step.removeprefix("# ") for step in resolve_names_first(facts))]
+    return RestartSafety(
+        node=node,
+        against=tuple(against),
+        unknown=tuple(unknown),
+        notes=tuple(_notes(facts, poll, node, voters)),
+        remaining=tuple(remaining),
+        votes_needed=needed,
+    )
+
+
+def _forbidden(facts: Facts, node: NodeId, findings: Iterable[Finding]) -> Iterable[str]:
+    """Yields what must be done before this node starts again, and why others say that it must run on."""
+    for step in before_a_start(facts, (node,), unchanged=True):
+        yield step.removeprefix("# ")
+    for finding in findings:
+        if node in finding.keep_running:
+            yield f"{finding.rule}: {finding.summary.partition('. ')[0].removesuffix('.')}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Unusable:
+    """Why nothing can be said of a restart beyond this."""
+
+    against: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+def _usable_poll(facts: Facts) -> Poll | _Unusable:
+    quorum = facts.quorum
+    no_leader = facts.leaderless
+    if no_leader is not None:
+        reported = f"reported by {and_join(no_leader.answered, 3)}" if no_leader.answered else "all refuse connections"
+        return _Unusable(against=(f"no controller leads the quorum ({reported}): fix that first",))
+    unread = log_read_problem(quorum) if quorum.access.log else POLLS_ONLY
+    if unread is not None:
+        return _Unusable(unknown=(unread,))
+    poll = fresh_poll(quorum)
+    if poll is None:
+        return _Unusable(unknown=(poll_problem(quorum),))
+    if quorum.leader_id is None:
+        return _Unusable(unknown=("no controller is known to lead now",))
+    if quorum.committed is None and quorum.kraft_version:
+        return _Unusable(unknown=(NO_VOTERS_RECORD,))
+    return poll
+
+
+def _not_in_sync(quorum: Quorum, poll: Poll, key: ReplicaKey) -> str | None:
+    match following(quorum, poll, key):
+        case Following.IN_SYNC:
+            return None
+        case Following.LAGGING:
+            lag = since_caught_up_ms(quorum, poll, key)
+            return "is not known to have caught up" if lag is None else f"is {ms_text(lag)} behind the leader"
+        case Following.NOT_FETCHING | Following.UNKNOWN:
+            rows = (row.key for row in poll.rows_by_id.get(key.id, ()) if not same_replica(row.key, key))
+            other = next((row for row in rows if following(quorum, poll, row).fetches), None)
+            return "does not fetch" if other is None else f"fetches as {other}, with another directory"
+
+
+def _too_few_voters(problems: Mapping[NodeId, str | None], remaining: int, needed: int, voters: int) -> Iterable[str]:
+    """`problems`: why each other voter does not count, or None."""
+    if not problems:
+        yield ONLY_VOTER
+        return
+    yield from (f"controller {node} {why}: bring it back first" for node, why in problems.items() if why)
+    if remaining < needed:
+        left = plural(remaining, "voter")
+        yield f"without it {left} of {voters} would remain, caught up and reachable, and {needed_text(needed)}"
+
+
+def _endpoint_problems(node: NodeId, voters: Iterable[NodeFacts], kind: str) -> Iterable[str]:
+    for voter in voters:
+        if _needs_restart(node, voter):
+            continue
+        if EndpointFault.CERTIFICATE in voter.faults and voter.probe is not None:
+            yield (
+                f"voter {voter.id} presents a certificate at {voter.endpoint} that {certificate_text(voter.probe)}: "
+                "the other voters cannot reach it, and cannot fetch from it"
+            )
+        elif voter.faults == (EndpointFault.NOT_SERVING,):
+            yield (
+                f"voter {voter.id} serves no new connection at {voter.endpoint} ({probe_outcome(voter)}): "
+                "a restarted controller could not connect to it, and it would give no vote"
+            )
+        elif voter.faults:
+            found = f"{', '.join(fault.value for fault in voter.faults)}; {probe_outcome(voter)}"
+            yield (
+                f"voter {voter.id}'s {kind} endpoint {voter.endpoint} is stale ({found}): "
+                "a restarted controller may not be able to rejoin the quorum"
+            )
+
+
+def _unknown_endpoints(node: NodeId, voters: Iterable[NodeFacts]) -> Iterable[str]:
+    for voter in voters:
+        known = voter.faults or voter.is_known or voter.refused
+        if not known and not _needs_restart(node, voter):
+            yield f"unknown whether voter {voter.id} can be reached: {doubt_text(voter)}"
+
+
+def _needs_restart(node: NodeId, voter: NodeFacts) -> bool:
+    """Returns whether this is the voter to restart, and what is wrong with it ends with its restart."""
+    return voter.id == node and voter.only_its_restart_helps
+
+
+def _unfinished_changes(facts: Facts, poll: Poll, thresholds: Thresholds, findings: Iterable[Finding]) -> Iterable[str]:
+    twice = {finding.subject.node for finding in findings if finding.rule == "duplicate-node-id"}
+    yield from (f"two processes run with node.id {node}: stop the copy first" for node in sorted(twice))
+    committed = facts.nodes.dialled
+    if committed is None:
+        return
+    for row in poll.observers:
+        voter = committed.by_id(row.key.id)
+        other_disk = voter is not None and row.key.directory_id not in (None, voter.key.directory_id)
+        if other_disk and not following(facts.quorum, poll, row.key).fetches:
+            # The directory that was replaced: the leader lists it for 300 s after its last fetch.
+            continue
+        if row.key.id in twice:
+            continue
+        if other_disk or (voter is None and half_done(facts.quorum, row.key, thresholds)):
+            yield (
+                f"controller {row.key.id} has a new directory id and is not a voter with it yet: "
+                "finish the disk replacement first"
+            )
+    latest = poll.voter_keys
+    if latest != committed.keys and None not in {key.directory_id for key in latest}:
+        changed = sorted(latest ^ committed.keys)
+        yield f"a change of the voter set is in progress ({and_join(changed)}): wait until it is committed"
+
+
+def _unelectable(facts: Facts, node: NodeId) -> Iterable[str]:
+    voters = [replace(voter, alive=False) if voter.key.id == node else voter for voter in restarted_voters(facts)]
+    if voters and not forecast_election(voters).electable:
+        where = f"their {endpoint_kind(facts.quorum)} endpoints"
+        yield f"without it no voter could win an election: the others do not reach each other at {where}"
+
+
+def _differences(facts: Facts, node: NodeId, voters: Iterable[ReplicaKey]) -> Iterable[str]:
+    """Yields what to do about controllers that the others may not be able to use, or that may have no vote."""
+    differs, of_no_use = facts.unproved, {**facts.in_doubt, **facts.without_vote}
+    if node in differs:
+        yield f"it {differs[node]}: compare its settings with those of the others before you restart it"
+    elif not differs.keys().isdisjoint(key.id for key in voters):
+        yield f"to find out: {COMPARE}"
+    if node in of_no_use and node not in differs:
+        yield f"it {of_no_use[node]}: the quorum does not count on its vote"
+
+
+def _answers_badly(facts: Facts, node: NodeId) -> Iterable[str]:
+    """Yields what to know of a voter that is not reached itself."""
+    voter = next((controller for controller in facts.nodes.voters if controller.id == node), None)
+    if voter is None or voter.probe is None:
+        return
+    if voter.refused:
+        yield f"it refuses connections at its {endpoint_kind(facts.quorum)} endpoint: it may be down already"
+    if EndpointFault.NOT_SERVING in voter.faults and voter.only_its_restart_helps:
+        yield "it serves no new connection: take a thread dump, and count its open files, before you restart it"
+    if EndpointFault.CERTIFICATE in voter.faults and voter.only_its_restart_helps:
+        yield f"its certificate {certificate_text(voter.probe)}: install a new one before you restart it"
+
+
+def _notes(facts: Facts, poll: Poll, node: NodeId, voters: list[ReplicaKey]) -> Iterable[str]:
+    if node not in {key.id for key in voters}:
+        yield f"controller {node} is no voter: the quorum does not need it"
+    elif poll.leader_id == node:
+        yield (
+            "it leads: its restart causes an election of a second or two; in a rolling restart the leader is restarted "
+            "last"
+        )
+    yield from _differences(facts, node, voters)
+    yield from _answers_badly(facts, node)
+    left_over = facts.leftover_brokers.get(node)
+    if left_over is not None:
+        yield f"node {node} {left_over}; its registration as a broker is left over: its restart affects no partition"
+    elif node in facts.quorum.brokers:
+        yield f"node {node} is a broker as well: whether its partitions stay available is not evaluated here"
+    if not facts.nodes.voters:
+        yield (
+            "DescribeQuorum has no endpoints of a static quorum before Kafka 3.9: whether the controllers find each "
+            "other after a restart is not evaluated here"
+        )

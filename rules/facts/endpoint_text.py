@@ -1,0 +1,116 @@
+"""What is said of the endpoint at which the others dial a voter: its faults, what is unknown, what a probe found."""
+
+from rules.facts.endpoint import EndpointDoubt, EndpointFault
+from rules.facts.node import NodeFacts
+from rules.formatting import utc_text
+from rules.model.monitoring import Answer, CertificateFault, Connection, Probe, Resolution
+from rules.model.quorum import Quorum
+
+
+def endpoint_kind(quorum: Quorum) -> str:
+    """Returns what the endpoints are that voters dial: recorded in the log, or configured."""
+    return "configured" if quorum.is_static else "recorded"
+
+
+def probe_outcome(node: NodeFacts) -> str:
+    """Returns what the newest probe of a voter's endpoint found."""
+    probe = node.probe
+    if probe is None:
+        return "not probed recently"
+    if probe.resolution is Resolution.NAME_NOT_FOUND:
+        return "the name does not resolve (NXDOMAIN)"
+    if probe.resolution is Resolution.RESOLVER_FAILED:
+        return "the resolver of the monitor's host failed"
+    if probe.connection is Connection.ACCEPTED:
+        hung = "accepts connections and does not answer" if probe.answer is Answer.NO_ANSWER else "accepts connections"
+        if probe.certificate_fault is not None:
+            return f"its certificate {certificate_text(probe)}"
+        return f"{_responder(probe)} answers" if probe.served_by_another else hung
+    return {
+        Connection.REFUSED: "refuses connections",
+        Connection.TIMED_OUT: "the connection timed out",
+        Connection.UNREACHABLE: "unreachable",
+    }.get(probe.connection, "not tried")
+
+
+def faults_text(node: NodeFacts) -> str:
+    """Returns all that is wrong with an endpoint, as the rest of a sentence about it, without a full stop."""
+    return ". The endpoint ".join(_fault_text(fault, node) for fault in node.faults)
+
+
+def _fault_text(fault: EndpointFault, node: NodeFacts) -> str:
+    match fault:
+        case EndpointFault.NAME_NOT_FOUND:
+            return "does not resolve"
+        case EndpointFault.OTHER_RESPONDER:
+            return f"is served by another process: {_responder(node.probe) if node.probe else 'another node'}"
+        case EndpointFault.REGISTRATION_DIFFERS:
+            return f"is outdated: the controller registered {node.registered}"
+        case EndpointFault.REFUSED_WHILE_FETCHING:
+            return "refuses connections although the voter fetches"
+        case EndpointFault.NOT_SERVING:
+            return "serves no new connection although the voter fetches"
+        case EndpointFault.CERTIFICATE:
+            assert node.probe is not None
+            return f"presents a certificate that {certificate_text(node.probe)}"
+
+
+def _responder(probe: Probe) -> str:
+    """Returns what answers at an endpoint instead of its voter."""
+    match probe.answer:
+        case Answer.OTHER_CLUSTER:
+            return "a node of another cluster"
+        case Answer.NOT_KAFKA:
+            return "something that does not speak Kafka"
+        case _:
+            return "another node" if probe.answered_by is None else f"node {probe.answered_by}"
+
+
+def certificate_text(probe: Probe) -> str:
+    """Returns what is wrong with the presented certificate, as the rest of a sentence about it."""
+    certificate = probe.certificate
+    begins = certificate.valid_from_ms if certificate else None
+    ends = certificate.expires_at_ms if certificate else None
+    match probe.certificate_fault:
+        case CertificateFault.EXPIRED:
+            # An expired certificate authority in its chain has the same verify code.
+            own = ends is not None and ends <= probe.observed_at_ms
+            return f"expired at {utc_text(ends)}" if own and ends is not None else "has expired, or its issuer's"
+        case CertificateFault.NOT_YET_VALID:
+            return "is not yet valid" if begins is None else f"is not valid before {utc_text(begins)}"
+        case CertificateFault.WRONG_HOST:
+            return f"is not for {probe.endpoint.host}"
+        case CertificateFault.UNTRUSTED:
+            return "is not trusted"
+        case None:
+            return "is accepted"
+
+
+def doubt_text(node: NodeFacts) -> str | None:
+    """Returns why it is unknown whether the endpoint reaches its voter; None if it is known."""
+    endpoint, probe = node.endpoint, node.probe
+    if endpoint is None:
+        return "the VotersRecord names no endpoint for it"
+    if probe is None:
+        return "its endpoint was not probed recently"
+    if node.doubt is None:
+        return None
+    certificate = f"the certificate at {endpoint} {certificate_text(probe)}"
+    return _DOUBTS[node.doubt].format(at=endpoint, host=endpoint.host, certificate=certificate)
+
+
+_DOUBTS = {
+    EndpointDoubt.RESOLVER_FAILED: "the resolver of the monitor's host failed on {host}",
+    EndpointDoubt.TIMED_OUT: "a connection from the monitor's host to {at} timed out",
+    EndpointDoubt.UNREACHABLE: "{at} is unreachable from the monitor's host",
+    EndpointDoubt.ISSUER: "the certificate at {at} is not of an authority in ssl_cafile, and the voter takes part in "
+    "the quorum: compare the issuers",
+    EndpointDoubt.MONITOR_CLOCK: "{certificate}, but not by the leader's clock: check the clock of the monitor's host",
+    EndpointDoubt.NO_CERTIFICATE_ACCEPTED: "{certificate}, and the monitor accepts no other voter's certificate "
+    "either: check ssl_cafile, and the clock of the monitor's host",
+    EndpointDoubt.REFUSES: "{at} refuses connections, and it is not known yet whether the voter still fetches",
+    EndpointDoubt.UNANSWERED: "{at} accepts connections and does not answer, and it is not known yet whether the voter "
+    "still fetches",
+    EndpointDoubt.NONE_ANSWERS: "{at} accepts connections and does not answer, and no other voter answers either",
+}
+"""Why it is unknown whether an endpoint that was probed reaches its voter."""

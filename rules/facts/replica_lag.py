@@ -1,0 +1,59 @@
+"""How far each replica is by the leader's clock: whether it fetches, whether it has caught up, how it lags."""
+
+from enum import StrEnum
+
+from rules.facts.following import since_last_fetch_ms
+from rules.finding import Threshold
+from rules.formatting import utc_text
+from rules.model.identifiers import Millis, ReplicaKey
+from rules.model.quorum import Quorum
+from rules.model.replica import LagSample, Poll
+
+WINDOW = Threshold(
+    name="window",
+    default=30.0,
+    unit="samples",
+    meaning="how many of the newest samples of its lag are evaluated. One is kept every 5 s for a minute: the default "
+    "evaluates that minute, a value below 12 less",
+)
+CATCHING_UP_FOR = Threshold(
+    name="catching_up_for",
+    default=3_600.0,
+    meaning="a replica whose lag shrinks is not reported before it has lagged this long: a snapshot of a large cluster "
+    "is copied in minutes",
+)
+
+
+def last_fetch_text(quorum: Quorum, poll: Poll, key: ReplicaKey, never: str = "never") -> str:
+    """Returns when this replica last fetched, as text; `never` if no kept poll has a fetch of it."""
+    age = since_last_fetch_ms(quorum, poll, key)
+    return never if age is None else utc_text(poll.observed_at_ms - age)
+
+
+class Readiness(StrEnum):
+    """How an observer follows the leader, evaluated on a window of samples and not on one (as Burrow does)."""
+
+    READY = "ready"
+    """It had caught up within the limit in every recent sample."""
+    CATCHING_UP = "catching up"
+    """It lags, and the lag shrinks."""
+    LAGGING = "lagging"
+    """It lags, and the lag does not shrink."""
+    UNKNOWN = "unknown"
+    """There are too few samples."""
+
+
+def readiness(samples: tuple[LagSample, ...], *, limit_ms: Millis, window: int) -> Readiness:
+    """Evaluates the newest `window` samples that hold a lag: a new leader does not know every replica's lag at once.
+
+    With fewer than three samples the result is unknown. `limit_ms`: the largest time lag that counts as caught up.
+    """
+    recent = [sample for sample in samples if sample.lag is not None or sample.lag_ms is not None][-window:]
+    if len(recent) < min(window, 3):
+        return Readiness.UNKNOWN
+    if all(sample.lag_ms is not None and sample.lag_ms <= limit_ms for sample in recent):
+        return Readiness.READY
+    lags = [sample.lag for sample in recent if sample.lag is not None]
+    if lags and lags[-1] < lags[0]:
+        return Readiness.CATCHING_UP
+    return Readiness.LAGGING

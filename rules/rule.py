@@ -1,0 +1,94 @@
+"""What a rule consists of: what its file declares, and how its results are computed."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rules.facts.quorum import Facts
+from rules.finding import RuleResult, Threshold, Thresholds, clear
+from rules.model.job_state import JobState
+from rules.model.subject import Subject
+
+
+class Need(StrEnum):
+    """What a rule must observe to be evaluated. `rules.evaluate` checks the needs in the order a rule names them.
+
+    Each need that reads the metadata log is not applicable where the log is not read by choice (`metadata_log: false`).
+    """
+
+    METADATA_LOG = "metadata-log"
+    """The metadata log is read: polls are not the only data source."""
+    VOTERS_RECORD = "voters-record"
+    """The log has been read to its end and holds a committed VotersRecord (KIP-853)."""
+    VOTER_ENDPOINTS = "voter-endpoints"
+    """It holds one, or the quorum is static and a DescribeFacts answer has the endpoints of its voters."""
+    CURRENT_LOG = "current-log"
+    """The log has been read to its end, and a leader served it within `ages.answer`."""
+    FRESH_POLL = "fresh-poll"
+    """A DescribeFacts answer within `ages.poll` in which the leader has a row."""
+    RECOVERY_STATE = "recovery-state"
+    """The finalized metadata.version has LeaderRecoveryState (KIP-704); below 3.2 the rule is not applicable."""
+
+
+def _no_results(_observed: Facts | JobState, _thresholds: Thresholds) -> Iterable[RuleResult]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredRule:
+    """What the file of a rule declares; `rules.evaluate` adds what the file itself is: `id` and `text`."""
+
+    id: str = ""
+    """The file's name with dashes."""
+    title: str
+    text: str = ""
+    """The operator's page: the module's docstring."""
+    hold: Threshold
+    """Made by `hold`."""
+    further_thresholds: tuple[Threshold, ...] = ()
+    needs: tuple[Need, ...] = ()
+    """What must be observed; while a need is not met, the rule's only result is unknown or not applicable."""
+    inhibited_by: tuple[str, ...] = ()
+    """Rules whose finding is the root cause of this rule's findings: while one is active, this result is unknown."""
+    grouped_with: tuple[str, ...] = ()
+    """Rules whose finding often has the same cause: both fire, and one notification reports both as one incident."""
+    about_observation: bool = False
+    """Whether a finding says what kraftwatch does not observe: the health is then unknown, and not worse by it."""
+    outlives_cause: bool = False
+    """Whether a finding that is left when the last alert of `inhibited_by` resolves belongs to the same incident.
+
+    It then fires at once instead of after its hold, unless it is critical: such a finding may pass while the quorum
+    recovers.
+    """
+
+    @property
+    def thresholds(self) -> tuple[Threshold, ...]:
+        """Every threshold: `hold`, `clear`, and those that only this rule reads."""
+        return (self.hold, clear(), *self.further_thresholds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule(DeclaredRule):
+    """A rule about a cluster's quorum."""
+
+    evaluate: Callable[[Facts, Thresholds], Iterable[RuleResult]] = _no_results
+    """The module's function of that name, which is pure: the same arguments give the same results in the same order.
+
+    It may assume that every need is met; callers therefore use `rules.evaluate.evaluate_rule`.
+    """
+    resolved: Callable[[Facts, Subject], str] | str = ""
+    """What is true when its alert resolves: a sentence, or a function of the facts now and the alert's subject.
+
+    There may be no finding for several reasons: the fault was fixed, the subject was removed, or what is remembered has
+    expired. The sentence says which one holds.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRule(DeclaredRule):
+    """A rule about the job itself."""
+
+    evaluate: Callable[[JobState, Thresholds], Iterable[RuleResult]] = _no_results
+    """As `Rule.evaluate`."""
+    resolved: Callable[[JobState, Subject], str] | str = ""
+    """As `Rule.resolved`."""

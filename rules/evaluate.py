@@ -19,12 +19,9 @@ from rules.answers.now import over
 from rules.facts.freshness import (
     AGES,
     AGES_SECTION,
-    NO_VOTERS_RECORD,
     POLLS_ONLY,
-    log_age_problem,
-    log_read_problem,
-    poll_problem,
 )
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import (
     Evaluation,
@@ -42,7 +39,7 @@ from rules.model.job_state import JobState
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import after_election, with_legend, with_reasons_not_to_start
 from rules.remedies.start_conditions import start_conditions
-from rules.rule import DeclaredRule, JobRule, Need, Rule
+from rules.rule import DeclaredRule, JobRule, Rule
 
 BLIND = "monitor-blind"
 """The rule about the monitor itself: a rule that fails is reported under this id."""
@@ -53,8 +50,6 @@ MOST_FINDINGS = 500
 """Findings of one rule that are reported, the worst first: nobody reads more, and each is tracked as a condition."""
 DISABLED = "disabled by the configuration"
 """Why a rule that the configuration turned off is not applicable."""
-_RECOVERY_STATE_SINCE = 3
-"""The level of metadata.version 3.2-IV0 (MetadataVersion.isLeaderRecoverySupported)."""
 
 
 class ThresholdError(ValueError):
@@ -165,12 +160,15 @@ def results_of(rule: Rule, facts: Facts, thresholds: Thresholds) -> tuple[RuleRe
 
     Raises what the rule raises.
     """
+    results = [*evaluate_rule(rule, facts, thresholds)]
+    if not results:
+        return ()
     conditions: dict[tuple[NodeId, ...], tuple[str, ...]] = {(): ()}
     return tuple(
         _visible(
             replace(result, remedy=_whole_remedy(facts, result, conditions)) if isinstance(result, Finding) else result
         )
-        for result in _bounded(rule, [*evaluate_rule(rule, facts, thresholds)])
+        for result in _bounded(rule, results)
     )
 
 
@@ -242,47 +240,14 @@ def _unmet_need(rule: Rule, facts: Facts, thresholds: Thresholds) -> UnknownResu
     """Returns the result of a rule for the first of its needs that is not met; None if all are met."""
     if not thresholds.enabled:
         return NotApplicable(why=DISABLED)
+    if facts.quorum.access.log and not facts.unmet_needs:
+        return None
     for need in rule.needs:
         if need is not Need.FRESH_POLL and not facts.quorum.access.log:
             return NotApplicable(why=POLLS_ONLY)
-        found = _unmet(need, facts)
+        found = facts.unmet_needs.get(need)
         if found is not None:
             return found if isinstance(found, NotApplicable) else UnknownResult(why=found)
-    return None
-
-
-def _unmet(need: Need, facts: Facts) -> NotApplicable | str | None:
-    """Returns why the need is not met now, or never is on this cluster; None if it is met."""
-    quorum = facts.quorum
-    match need:
-        case Need.METADATA_LOG:
-            return None
-        case Need.RECOVERY_STATE:
-            level = quorum.metadata_version
-            if level is None or level >= _RECOVERY_STATE_SINCE:
-                return None
-            why = f"not supported: metadata.version {level} is below 3.2 and has no LeaderRecoveryState"
-            return NotApplicable(why=why)
-        case Need.VOTERS_RECORD | Need.VOTER_ENDPOINTS:
-            unread = log_read_problem(quorum)
-            # A log without a KRaftVersionRecord was written by a Kafka before 3.9: its kraft.version is 0.
-            if unread is None and quorum.committed is None and not quorum.kraft_version:
-                return _static_problem(facts, need)
-            return unread or (NO_VOTERS_RECORD if quorum.committed is None else None)
-        case Need.CURRENT_LOG:
-            return log_read_problem(quorum) or log_age_problem(quorum)
-        case Need.FRESH_POLL:
-            poll = facts.nodes.poll
-            return None if poll is not None and poll.leader is not None else poll_problem(quorum)
-
-
-def _static_problem(facts: Facts, need: Need) -> NotApplicable | str | None:
-    if need is Need.VOTERS_RECORD:
-        return NotApplicable(why="kraft.version is 0: a static quorum has no VotersRecord and no directory ids")
-    if facts.quorum.poll is None:
-        return poll_problem(facts.quorum)
-    if facts.nodes.dialled is None:
-        return NotApplicable(why="kraft.version is 0, and DescribeQuorum has no endpoints of voters before Kafka 3.9")
     return None
 
 
@@ -358,7 +323,7 @@ _OWN = ("rules", "connectors", "streaming")
 def exception_site(error: BaseException) -> str:
     """Returns an exception's type, and the module and line of kraftwatch's own code that raised it or called into it.
 
-    For example `TypeError in rules.answers.electability, line 57`.
+    For example `TypeError in rules.answers.forecast, line 57`.
     """
     site = ""
     frame = error.__traceback__

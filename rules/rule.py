@@ -2,32 +2,12 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import RuleResult, Threshold, Thresholds, clear
 from rules.model.job_state import JobState
 from rules.model.subject import Subject
-
-
-class Need(StrEnum):
-    """What a rule must observe to be evaluated. `rules.evaluate` checks the needs in the order a rule names them.
-
-    Each need that reads the metadata log is not applicable where the log is not read by choice (`metadata_log: false`).
-    """
-
-    METADATA_LOG = "metadata-log"
-    """The metadata log is read: polls are not the only data source."""
-    VOTERS_RECORD = "voters-record"
-    """The log has been read to its end and holds a committed VotersRecord (KIP-853)."""
-    VOTER_ENDPOINTS = "voter-endpoints"
-    """It holds one, or the quorum is static and a DescribeFacts answer has the endpoints of its voters."""
-    CURRENT_LOG = "current-log"
-    """The log has been read to its end, and a leader served it within `ages.answer`."""
-    FRESH_POLL = "fresh-poll"
-    """A DescribeFacts answer within `ages.poll` in which the leader has a row."""
-    RECOVERY_STATE = "recovery-state"
-    """The finalized metadata.version has LeaderRecoveryState (KIP-704); below 3.2 the rule is not applicable."""
 
 
 def _no_results(_observed: Facts | JobState, _thresholds: Thresholds) -> Iterable[RuleResult]:

@@ -1,9 +1,11 @@
 """What is true of a quorum now, in words: for the sentence with which an alert resolves (`Rule.resolved`)."""
 
-from rules.answers.electability import failures_left
+from rules.answers.election import failures_left
+from rules.answers.part import electorate
+from rules.answers.worlds import best, depends_on
 from rules.facts.following import Following
 from rules.facts.quorum import Facts
-from rules.facts.voter_status import further_failures_text, in_sync_count
+from rules.facts.voter_status import further_failures_text
 from rules.formatting import and_join, plural
 from rules.model.membership import majority
 from rules.model.quorum import Quorum
@@ -30,19 +32,17 @@ def committed_voters(quorum: Quorum) -> str:
 
 
 def in_sync_text(facts: Facts) -> str:
-    """Returns how many voters are in sync, as a sentence; empty if it is not known."""
+    """Returns how many voters are in sync, and how many more may fail, as a sentence; empty if it is not known."""
     statuses, left = facts.voter_statuses, failures_left(facts)
-    if not statuses or left is None:
+    if not statuses or left.unobserved:
         return ""
-    in_sync, counted = in_sync_count(statuses), len(facts.voters_that_count or ())
-    verb = "is" if len(statuses) == 1 else "are"
-    useless, unreached = in_sync - counted, counted - majority(len(statuses)) - left
-    doubts = facts.in_doubt.keys() & {status.key.id for status in statuses if status.following is Following.IN_SYNC}
+    voters, verb = plural(len(statuses), "voter"), "is" if len(statuses) == 1 else "are"
+    in_sync = {status.key.id for status in statuses if status.following is Following.IN_SYNC}
+    said = f"{len(in_sync)} of {voters} {verb} in sync"
+    if left.value is None:
+        return f"{said}; how many more may fail is not known: {depends_on(left.undecided)}."
+    counted = len(best(electorate(facts)).followers)
+    useless, unreached = len(in_sync) - counted, counted - majority(len(statuses)) - left.value
     but = f", but {useless} of them cannot vote or be reached" if useless else ""
-    if doubts:
-        but = f", but whether the others can use {useless} of them is not known"
     why = ": by their endpoints the others could elect no leader" if unreached else ""
-    return (
-        f"{in_sync} of {plural(len(statuses), 'voter')} {verb} in sync{but}; the quorum tolerates "
-        f"{further_failures_text(left)}{why}."
-    )
+    return f"{said}{but}; the quorum tolerates {further_failures_text(left.value)}{why}."

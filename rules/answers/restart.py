@@ -10,9 +10,11 @@ Partitions are not evaluated: the restart of a combined node can make partitions
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from rules.answers.electability import forecast_election, restarted_voters
+from rules.answers.forecast import forecast_election
+from rules.answers.part import Part, electors
+from rules.facts.doubts import IN_DOUBT, UNPROVED, About, Doubt
 from rules.facts.endpoint import EndpointFault
-from rules.facts.endpoint_text import certificate_text, doubt_text, endpoint_kind, probe_outcome
+from rules.facts.endpoint_text import certificate_text, endpoint_kind, probe_outcome
 from rules.facts.following import Following, following, same_replica, since_caught_up_ms
 from rules.facts.freshness import NO_VOTERS_RECORD, POLLS_ONLY, fresh_poll, log_read_problem, poll_problem
 from rules.facts.node import NodeFacts
@@ -24,7 +26,6 @@ from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import majority
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
-from rules.remedies.access_steps import COMPARE
 from rules.remedies.start_conditions import before_a_start, resolve_names_first
 
 ONLY_VOTER = "it is the only voter: the quorum has no leader until it is back"
@@ -38,13 +39,20 @@ class RestartSafety:
     node: NodeId
     against: tuple[str, ...]
     """Why it is not safe, the most important reason first; empty if nothing is known against it."""
-    unknown: tuple[str, ...] = ()
-    """What is not known and may make it unsafe."""
+    unobserved: tuple[str, ...] = ()
+    """What is not observed and may make it unsafe."""
+    undecided: tuple[Doubt, ...] = ()
+    """The doubts about controllers that may make it unsafe."""
     notes: tuple[str, ...]
     """What to know besides; these do not make a restart unsafe."""
     remaining: tuple[NodeId, ...] | None
     """The other voters that fetch, have caught up and accept connections; None if unknown."""
     votes_needed: int | None
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """What is not known and may make it unsafe, each with what to do to find out."""
+        return (*self.unobserved, *(f"{_text(doubt)}; to find out, {doubt.find_out}" for doubt in self.undecided))
 
     @property
     def safe(self) -> bool | None:
@@ -58,7 +66,7 @@ def safe_to_restart(facts: Facts, node: NodeId, thresholds: Thresholds, findings
     poll = _usable_poll(facts)
     if isinstance(poll, _Unusable):
         return RestartSafety(
-            node=node, against=poll.against, unknown=poll.unknown, notes=(), remaining=None, votes_needed=None
+            node=node, against=poll.against, unobserved=poll.unknown, notes=(), remaining=None, votes_needed=None
         )
     dialled, kind = facts.nodes.voters, endpoint_kind(quorum)
     voters = sorted(quorum.committed.keys if quorum.committed else poll.voter_keys)
@@ -72,15 +80,15 @@ def safe_to_restart(facts: Facts, node: NodeId, thresholds: Thresholds, findings
     }
     problems = {key.id: _not_in_sync(quorum, poll, key) or silent.get(key.id) for key in voters if key.id != node}
     needed = majority(len(voters))
-    doubts = facts.unproved
-    useless = {other: why for other, why in facts.in_doubt.items() if other not in doubts}
+    doubts = facts.doubts_about(UNPROVED)
+    useless = {other: one.why for other, one in facts.doubts_about(IN_DOUBT).items() if other not in doubts}
     useless |= facts.without_vote
     problems |= {other: why for other, why in useless.items() if other in problems}
     useful = [other for other, problem in problems.items() if problem is None]
     remaining = [other for other in useful if other not in doubts]
     found = [*findings]
     forbidden, changes = [*_forbidden(facts, node, found)], [*_unfinished_changes(facts, poll, thresholds, found)]
-    unknown = list[str]()
+    undecided = list[Doubt]()
     if node in {key.id for key in voters}:
         against = [
             *forbidden,
@@ -89,11 +97,11 @@ def safe_to_restart(facts: Facts, node: NodeId, thresholds: Thresholds, findings
             *changes,
             *(_unelectable(facts, node) if len(useful) >= needed else ()),
         ]
-        unknown = [f"controller {other} {doubts[other]}" for other in useful if other in doubts]
-        unknown += _unknown_endpoints(node, dialled)
+        undecided = [doubts[other] for other in useful if other in doubts]
+        undecided += _unknown_endpoints(facts, node)
         # Started again, it asks any of the bootstrap controllers who leads, also one that has no vote.
-        others = facts.denying - problems.keys() - {node}
-        unknown += [f"controller {other} {doubts[other]}" for other in sorted(others)]
+        others = facts.denying.keys() - problems.keys() - {node}
+        undecided += [facts.denying[other] for other in sorted(others)]
     else:
         # Without a vote its restart does not change the quorum: only an unfinished change is a reason against it, or a
         # leader that it would not find again.
@@ -101,7 +109,7 @@ def safe_to_restart(facts: Facts, node: NodeId, thresholds: Thresholds, findings
     return RestartSafety(
         node=node,
         against=tuple(against),
-        unknown=tuple(unknown),
+        undecided=tuple(undecided),
         notes=tuple(_notes(facts, poll, node, voters)),
         remaining=tuple(remaining),
         votes_needed=needed,
@@ -190,11 +198,18 @@ def _endpoint_problems(node: NodeId, voters: Iterable[NodeFacts], kind: str) -> 
             )
 
 
-def _unknown_endpoints(node: NodeId, voters: Iterable[NodeFacts]) -> Iterable[str]:
-    for voter in voters:
-        known = voter.faults or voter.is_known or voter.refused
-        if not known and not _needs_restart(node, voter):
-            yield f"unknown whether voter {voter.id} can be reached: {doubt_text(voter)}"
+def _unknown_endpoints(facts: Facts, node: NodeId) -> Iterable[Doubt]:
+    doubts = facts.doubts_about({About.ENDPOINT})
+    for voter in facts.nodes.voters:
+        known = voter.faults or voter.refused or _needs_restart(node, voter)
+        if voter.id in doubts and not known:
+            yield doubts[voter.id]
+
+
+def _text(doubt: Doubt) -> str:
+    if doubt.about is About.ENDPOINT:
+        return f"unknown whether voter {doubt.node} can be reached: {doubt.detail}"
+    return f"controller {doubt.node} {doubt.why}"
 
 
 def _needs_restart(node: NodeId, voter: NodeFacts) -> bool:
@@ -228,21 +243,19 @@ def _unfinished_changes(facts: Facts, poll: Poll, thresholds: Thresholds, findin
 
 
 def _unelectable(facts: Facts, node: NodeId) -> Iterable[str]:
-    voters = [replace(voter, alive=False) if voter.key.id == node else voter for voter in restarted_voters(facts)]
+    voters = [replace(voter, runs=Part.LOST) if voter.key.id == node else voter for voter in electors(facts)]
     if voters and not forecast_election(voters).electable:
         where = f"their {endpoint_kind(facts.quorum)} endpoints"
         yield f"without it no voter could win an election: the others do not reach each other at {where}"
 
 
-def _differences(facts: Facts, node: NodeId, voters: Iterable[ReplicaKey]) -> Iterable[str]:
-    """Yields what to do about controllers that the others may not be able to use, or that may have no vote."""
-    differs, of_no_use = facts.unproved, {**facts.in_doubt, **facts.without_vote}
-    if node in differs:
-        yield f"it {differs[node]}: compare its settings with those of the others before you restart it"
-    elif not differs.keys().isdisjoint(key.id for key in voters):
-        yield f"to find out: {COMPARE}"
-    if node in of_no_use and node not in differs:
-        yield f"it {of_no_use[node]}: the quorum does not count on its vote"
+def _differences(facts: Facts, node: NodeId) -> Iterable[str]:
+    """Yields what to know of a controller that the others may not be able to use, or that may have no vote."""
+    differs, in_doubt = facts.doubts_about(UNPROVED).get(node), facts.doubts_about(IN_DOUBT).get(node)
+    if differs is not None:
+        yield f"it {differs.why}: compare its settings with those of the others before you restart it"
+    elif (why := facts.without_vote.get(node) or (in_doubt and in_doubt.why)) is not None:
+        yield f"it {why}: the quorum does not count on its vote"
 
 
 def _answers_badly(facts: Facts, node: NodeId) -> Iterable[str]:
@@ -266,7 +279,7 @@ def _notes(facts: Facts, poll: Poll, node: NodeId, voters: list[ReplicaKey]) -> 
             "it leads: its restart causes an election of a second or two; in a rolling restart the leader is restarted "
             "last"
         )
-    yield from _differences(facts, node, voters)
+    yield from _differences(facts, node)
     yield from _answers_badly(facts, node)
     left_over = facts.leftover_brokers.get(node)
     if left_over is not None:

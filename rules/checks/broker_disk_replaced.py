@@ -29,6 +29,7 @@ What not to do
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Thresholds, hold, keep_firing_for
 from rules.formatting import and_join, numbered, plural, topic_text, utc_text
@@ -37,7 +38,7 @@ from rules.model.identifiers import NodeId
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_log_dirs
 from rules.remedies.start_conditions import copy_sentence
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 KEEP_FIRING_FOR = keep_firing_for(
     3_600.0,

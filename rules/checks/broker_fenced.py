@@ -40,6 +40,7 @@ from collections.abc import Iterable
 
 from rules.facts.following import following
 from rules.facts.freshness import fresh_poll
+from rules.facts.needs import Need
 from rules.facts.offline_partitions import named, named_ones
 from rules.facts.quorum import Facts
 from rules.finding import HOLD, Finding, FindingFacts, RuleResult, Severity, Threshold, Thresholds, hold
@@ -51,7 +52,7 @@ from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
 from rules.remedies.start_conditions import copy_sentence, first_sentence, start_as_broker
 from rules.remedies.unregister import leftover_steps
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 NONE_ALIVE_HOLD = Threshold(
     name="none_alive_hold",

@@ -27,6 +27,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import chain
 
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, Plain, RuleResult, Severity, Threshold, Thresholds, hold, window_of
 from rules.formatting import and_join, ms_text, plural, utc_text
@@ -35,7 +36,7 @@ from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 WINDOW = window_of("the fencings of a broker")
 FENCINGS = Threshold(

@@ -37,13 +37,14 @@ What not to do
 from collections import Counter
 from collections.abc import Iterable
 
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, Plain, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join, numbered, utc_text
 from rules.model.identifiers import Millis
 from rules.model.membership import BrokerRegistration
 from rules.model.subject import Subject
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 ROLL = Threshold(
     name="roll",

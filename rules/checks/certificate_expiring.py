@@ -26,6 +26,7 @@ What not to do
 
 from collections.abc import Iterable, Sequence
 
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, numbered, plural, utc_text
@@ -33,7 +34,7 @@ from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import CertificateFault, Probe, Vantage
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 SUBJECT = Subject("certificates")
 _DAY_MS = 86_400_000

@@ -28,6 +28,7 @@ from collections.abc import Iterable
 from rules.answers.now import leads
 from rules.facts.following import NEAR_RECORDS, Following, lag_samples
 from rules.facts.freshness import needed
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.facts.replica_lag import WINDOW, Readiness, readiness
 from rules.facts.voter_status import VoterStatus
@@ -37,7 +38,7 @@ from rules.model.quorum import Quorum
 from rules.model.replica import CommitWait, Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import bring_in_sync, describe_replication
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 SLOW = Threshold(
     name="slow",

@@ -32,6 +32,7 @@ from collections.abc import Iterable
 from rules.answers.now import leads
 from rules.answers.restart import ONLY_VOTER
 from rules.facts.freshness import needed
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import utc_text
@@ -39,7 +40,7 @@ from rules.model.identifiers import Millis
 from rules.model.replica import Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 STILL = Threshold(
     name="still",

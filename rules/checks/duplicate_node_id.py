@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rules.facts.following import following
 from rules.facts.freshness import needed
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.facts.replica_lag import last_fetch_text
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, hold
@@ -27,7 +28,7 @@ from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 WINDOW = Threshold(
     name="window",

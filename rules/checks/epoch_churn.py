@@ -31,6 +31,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from rules.answers.now import leads
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, hold, window_of
 from rules.formatting import and_join, ms_text, plural, utc_text
@@ -39,7 +40,7 @@ from rules.model.identifiers import Millis, Offset
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 WINDOW = window_of("elections")
 ELECTIONS = Threshold(

@@ -30,11 +30,13 @@ What not to do
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rules.answers.electability import failures_left
+from rules.answers.election import failures_left
 from rules.answers.now import in_sync_text, over
+from rules.facts.doubts import IN_DOUBT
+from rules.facts.endpoint_text import endpoint_sentence
 from rules.facts.following import Following
 from rules.facts.freshness import needed
-from rules.facts.missing_voter import endpoint_sentence
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.facts.voter_status import VoterStatus, in_sync_count
 from rules.finding import Finding, FindingFacts, Plain, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
@@ -45,7 +47,7 @@ from rules.model.quorum import Quorum
 from rules.model.replica import Outage, Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 WINDOW = Threshold(
     name="window",
@@ -79,9 +81,9 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     too_long = bool(recent.failing) and recent.without_reserve_ms >= round(window * thresholds[SHARE.name] / 100)
     if too_long or (missing and spare <= 0):
         yield _finding(facts, poll, statuses, recent.sentence(window) if too_long else None, recent)
-    elif spare > 0 and (doubts := facts.in_doubt) and (failures_left(facts) or 0) <= 0:
+    elif spare > 0 and (doubts := facts.doubts_about(IN_DOUBT)) and (failures_left(facts).worst or 0) <= 0:
         named = (status.key.id for status in statuses if status.key.id in doubts)
-        why = and_join((f"controller {node} {doubts[node]}" for node in named), 3)
+        why = and_join((f"controller {node} {doubts[node].why}" for node in named), 3)
         yield UnknownResult(subject=Subject("quorum"), why=f"whether it tolerates a failure: {why}")
 
 

@@ -23,6 +23,7 @@ What not to do
 from collections.abc import Iterable, Sequence
 
 from rules.answers.now import committed_voters
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Thresholds, hold, keep_firing_for
 from rules.formatting import and_join, numbered, plural
@@ -30,7 +31,7 @@ from rules.model.history import VoterChange
 from rules.model.identifiers import NodeId
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 KEEP_FIRING_FOR = keep_firing_for(3_600.0, "a forced change of the voter set; the newest 64 changes are remembered")
 

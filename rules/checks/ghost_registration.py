@@ -49,6 +49,7 @@ What not to do
 from collections.abc import Iterable
 
 from rules.facts.freshness import needed
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.facts.registered_node import METADATA_VERSION, RegisteredNode
 from rules.finding import Finding, Plain, RuleResult, Severity, Thresholds, UnknownResult, hold
@@ -61,7 +62,7 @@ from rules.model.replica import Poll, ReplicaHistory
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
 from rules.remedies.unregister import unregister_steps
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:

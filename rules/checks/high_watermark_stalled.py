@@ -23,6 +23,7 @@ from collections.abc import Iterable
 from rules.answers.now import leads
 from rules.facts.following import Following
 from rules.facts.freshness import needed, poll_problem
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.facts.voter_status import VoterStatus, in_sync_count
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
@@ -32,7 +33,7 @@ from rules.model.membership import majority
 from rules.model.replica import Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 STILL = Threshold(
     name="still",

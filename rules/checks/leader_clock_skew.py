@@ -18,6 +18,7 @@ from collections.abc import Iterable
 
 from rules.answers.now import leads
 from rules.facts.freshness import needed
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import ms_text
@@ -25,7 +26,7 @@ from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 from rules.model.subject import Subject
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 SKEW = Threshold(
     name="skew",

@@ -21,6 +21,7 @@ What not to do
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Thresholds, hold
 from rules.formatting import plural
@@ -28,7 +29,7 @@ from rules.model.history import OfflineDirectory
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import directory_steps
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:

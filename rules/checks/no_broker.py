@@ -19,6 +19,7 @@ What not to do
 
 from collections.abc import Iterable
 
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import ms_text, plural, utc_text
@@ -27,7 +28,7 @@ from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 NEW_FOR = Threshold(
     name="new_for",

@@ -70,8 +70,10 @@ What not to do
 
 from collections.abc import Iterable, Mapping
 
-from rules.answers.electability import forecast_election, restarted_voters, without_refusing_voters
+from rules.answers.forecast import forecast_election
+from rules.answers.leader import LeaderUnknown, Leads, leader
 from rules.answers.now import in_sync_text, leads
+from rules.answers.part import electors
 from rules.facts.contact import recorded_endpoints
 from rules.facts.endpoint import EndpointFault
 from rules.facts.endpoint_text import certificate_text, endpoint_kind, faults_text, probe_outcome
@@ -79,7 +81,6 @@ from rules.facts.leadership import (
     Leaderless,
     last_leader,
     last_leader_answer_ms,
-    leader_answered_within,
     number_of_voters,
 )
 from rules.facts.node import NodeFacts, Process
@@ -119,12 +120,18 @@ _NOT_COUNTED = frozenset({*EndpointFault} - {EndpointFault.REGISTRATION_DIFFERS}
 
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum while the newest observations report no leader."""
-    state = facts.leaderless
-    if state is None:
-        yield from _unknown_leader(facts)
-        return
+    match leader(facts):
+        case LeaderUnknown(why=why):
+            yield UnknownResult(why=why)
+        case Leaderless() as state:
+            yield _finding(facts, state, thresholds)
+        case Leads():
+            return
+
+
+def _finding(facts: Facts, state: Leaderless, thresholds: Thresholds) -> Finding:
     voters = tuple(facts.nodes[node] for node in sorted(facts.quorum.voter_ids))
-    yield Finding(
+    return Finding(
         subject=Subject("quorum"),
         severity=Severity.CRITICAL,
         summary=_summary(facts, state, voters),
@@ -135,20 +142,6 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     )
 
 
-def _unknown_leader(facts: Facts) -> Iterable[UnknownResult]:
-    """Yields that it is unknown whether there is a leader, unless one has answered or a majority follows one."""
-    quorum = facts.quorum
-    if leader_answered_within(quorum, quorum.ages.answer_ms):
-        return
-    leader = facts.unreachable_leader
-    if leader is not None and leader.followed_by_majority:
-        return
-    last = last_leader_answer_ms(quorum)
-    since = "yet" if last is None else f"since {utc_text(last)}"
-    reports = f"others follow controller {leader.id}" if leader else "no node reports that there is none"
-    yield UnknownResult(why=f"no leader has answered {since}, and {reports}")
-
-
 def _summary(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> str:
     quorum = facts.quorum
     at = last_leader_answer_ms(quorum)
@@ -157,8 +150,8 @@ def _summary(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> 
     if at is not None and at < quorum.watched_since_ms <= first_ms:
         # Nobody knows how long the quorum still had a leader while the monitor did not observe it.
         since = f" at least since {utc_text(quorum.watched_since_ms)}"
-    leader = last_leader(quorum)
-    last = "" if leader is None else f" The last leader was controller {leader}."
+    led = last_leader(quorum)
+    last = "" if led is None else f" The last leader was controller {led}."
     if state.rejecting:
         reasons = and_join(sorted({failure.reason for failure in state.failures}))
         return (
@@ -303,8 +296,8 @@ def _controllers(nodes: list[NodeId]) -> str:
 def _evidence(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> dict[str, Plain]:
     quorum = facts.quorum
     at = last_leader_answer_ms(quorum)
-    restarted = restarted_voters(facts)
-    moved, down = forecast_election(restarted), forecast_election(without_refusing_voters(facts, restarted))
+    moved = forecast_election(electors(facts))
+    down = forecast_election(electors(facts, refusing_are_down=True))
     return {
         "no_leader_reported_by": list(state.answered),
         "polls_refused_by": list(state.refused),

@@ -27,6 +27,7 @@ from collections.abc import Iterable
 
 from rules.facts.following import following
 from rules.facts.freshness import needed
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.facts.replica_lag import last_fetch_text
 from rules.facts.unlike_listeners import UnlikeListener
@@ -36,7 +37,7 @@ from rules.model.identifiers import DirectoryId, ReplicaKey
 from rules.model.replica import Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:

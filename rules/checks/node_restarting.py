@@ -59,6 +59,7 @@ from typing import TypeAlias
 
 from rules.facts.freshness import log_age_problem, log_read_problem
 from rules.facts.lost_lead import lost_lead_text
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.facts.restart_rounds import planned_starts
 from rules.finding import (
@@ -80,7 +81,7 @@ from rules.model.membership import majority
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 WINDOW = window_of("the starts of a node", "It must run as long for the alert to resolve")
 STARTS = Threshold(

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from rules.answers.now import committed_voters
 from rules.facts.following import Following, following, lag_samples
 from rules.facts.freshness import fresh_poll, needed
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.facts.replica_lag import WINDOW, Readiness, readiness
 from rules.facts.voter_status import HALF_DONE, half_done
@@ -43,7 +44,7 @@ from rules.model.quorum import Quorum
 from rules.model.replica import Poll, Replica
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import add_controller, unless_it_joins, wait_for_pending_change
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 READY_LAG = Threshold(
     name="ready_lag",

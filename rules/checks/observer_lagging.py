@@ -23,6 +23,7 @@ from collections.abc import Iterable
 
 from rules.facts.following import NEAR_RECORDS, following, lag_ms, lag_samples, records_behind
 from rules.facts.freshness import needed
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.facts.replica_lag import CATCHING_UP_FOR, WINDOW, Readiness, last_fetch_text, readiness
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
@@ -32,7 +33,7 @@ from rules.model.membership import BrokerRegistration
 from rules.model.replica import Poll, Replica, ReplicaHistory
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 LAG = Threshold(
     name="lag",

@@ -20,6 +20,7 @@ What not to do
 
 from collections.abc import Iterable
 
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Thresholds, hold
 from rules.formatting import plural, utc_text
@@ -27,7 +28,7 @@ from rules.model.history import OpenTransaction
 from rules.model.identifiers import Millis
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:

@@ -36,6 +36,7 @@ from collections.abc import Iterable
 
 from rules.answers.now import over
 from rules.facts.freshness import fresh_poll
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join, first_values, ms_text, numbered, plural, utc_text
@@ -46,7 +47,7 @@ from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_features, list_reassignments
 from rules.remedies.start_conditions import start_as_broker
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 REASSIGNMENT = Subject("partition reassignment")
 MIGRATION = Subject("migration from ZooKeeper")

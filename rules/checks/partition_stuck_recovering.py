@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
 
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, Plain, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, numbered, plural, topic_text, utc_text
@@ -41,7 +42,7 @@ from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_topic
 from rules.remedies.start_conditions import copy_sentence, start_as_broker, unflushed_sentence
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 JOIN = Threshold(
     name="join",

@@ -33,6 +33,7 @@ What not to do
 
 from collections.abc import Iterable, Iterator
 
+from rules.facts.needs import Need
 from rules.facts.offline_partitions import Cause, named, named_ones
 from rules.facts.quorum import Facts
 from rules.finding import Finding, FindingFacts, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
@@ -42,7 +43,7 @@ from rules.model.identifiers import DirectoryId, Millis, NodeId, ReplicaKey
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_partitions, directory_steps
 from rules.remedies.start_conditions import start_as_broker
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 RESTART = Threshold(
     name="restart",

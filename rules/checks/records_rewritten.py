@@ -33,6 +33,7 @@ What not to do
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from rules.facts.needs import Need
 from rules.facts.offline_partitions import named
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Thresholds, hold
@@ -42,7 +43,7 @@ from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_topic
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 _RECENT_MS = 120_000
 """What has not been written for longer is no longer written again and again."""

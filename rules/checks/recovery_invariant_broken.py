@@ -25,13 +25,14 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, Plain, RuleResult, Severity, Thresholds, hold, keep_firing_for
 from rules.formatting import and_join, plural, topic_text
 from rules.model.history import ElectedRecovered, Recovery
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_topic
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 KEEP_FIRING_FOR = keep_firing_for(3_600.0, "an election ended a recovery")
 _MAX_LISTED = 20

@@ -17,12 +17,13 @@ What not to do
 from collections.abc import Iterable
 
 from rules.facts.freshness import last_answers, unanswered_sources
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join
 from rules.model.monitoring import Reason, Resolution
 from rules.model.subject import Subject
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 _NAMES = Subject("names")
 

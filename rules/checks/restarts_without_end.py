@@ -37,6 +37,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from rules.facts.lost_lead import lost_lead_text
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.facts.restart_rounds import MANY_ROUNDS, PAUSE_MS, Rounds, rounds_of
 from rules.finding import Finding, Plain, RuleResult, Severity, Threshold, Thresholds, hold
@@ -46,7 +47,7 @@ from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 ROUNDS = Threshold(
     name="rounds",

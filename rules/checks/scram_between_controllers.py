@@ -22,6 +22,7 @@ What not to do
 from collections.abc import Iterable
 
 from rules.answers.now import over
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, numbered, plural
@@ -30,7 +31,7 @@ from rules.model.membership import majority
 from rules.model.monitoring import Answer, Connection
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 _LOGINS = Subject("logins")
 

@@ -22,6 +22,7 @@ What not to do
 from collections.abc import Iterable
 
 from rules.facts.freshness import fresh_views
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, NotApplicable, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import plural, utc_text
@@ -30,7 +31,7 @@ from rules.model.monitoring import LeaderLog, LeaderView
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 SUBJECT = Subject("metadata log")
 AGE = Threshold(

@@ -52,11 +52,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from rules.answers.electability import ElectionForecast, electable, forecast_election, restarted_voters
+from rules.answers.election import electable
+from rules.answers.forecast import ElectionForecast, forecast_election
+from rules.answers.part import electors
 from rules.facts.endpoint import CURED_BY_RESTART, EndpointFault
 from rules.facts.endpoint_text import doubt_text, endpoint_kind, faults_text, probe_outcome
 from rules.facts.following import Following
 from rules.facts.leadership import last_leader
+from rules.facts.needs import Need
 from rules.facts.node import NodeFacts
 from rules.facts.quorum import Facts
 from rules.finding import Finding, FindingFacts, Plain, RuleResult, Severity, Thresholds, UnknownResult, hold
@@ -68,7 +71,7 @@ from rules.model.subject import Subject
 from rules.remedies.endpoint_steps import certificate_steps, reach_step
 from rules.remedies.remedy_commands import describe_status
 from rules.remedies.start_conditions import resolve_names_first
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +90,7 @@ class _VoterEndpoints:
 
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each voter whose recorded endpoint is stale, all with the severity of an election now."""
-    election = cache(lambda: forecast_election(restarted_voters(facts)))
+    election = cache(lambda: forecast_election(electors(facts)))
     endpoints = cache(lambda: _voter_endpoints(facts, election()))
     for voter in facts.nodes.voters:
         if not voter.faults:
@@ -126,7 +129,7 @@ def _shared_evidence(facts: Facts, election: ElectionForecast) -> dict[str, Plai
     best = election.best
     return {
         "leader": last_leader(facts.quorum),
-        "electable_if_all_restarted": electable(facts),
+        "electable_if_all_restarted": electable(facts).value,
         "majority": facts.nodes.dialled.majority if facts.nodes.dialled else None,
         "indispensable_voters": [str(key) for key in election.indispensable],
         "best_candidate": str(best.key) if best else None,
@@ -142,7 +145,7 @@ def _severity(facts: Facts, election: ElectionForecast) -> Severity:
     if facts.quorum.vantage is Vantage.INSIDE:
         return Severity.CRITICAL
     # From outside the cluster's network, only the metadata log itself can make the finding critical.
-    by_log = forecast_election(restarted_voters(facts, use_probes=False))
+    by_log = forecast_election(electors(facts, by_probes=False))
     return Severity.WARNING if by_log.electable else Severity.CRITICAL
 
 
@@ -179,7 +182,7 @@ def _verdict(facts: Facts, election: ElectionForecast) -> str:
         True: "If all controllers restarted now, a leader could still be elected",
         False: "If all controllers restarted now, no leader could be elected",
         None: "Whether a leader could be elected if all controllers restarted now is not known",
-    }[electable(facts)]
+    }[electable(facts).value]
     voters = facts.nodes.voters
     work = sum(_works(voter) for voter in voters)
     unchecked = sum(voter.reachable and not _works(voter) for voter in voters)

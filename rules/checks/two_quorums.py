@@ -32,6 +32,7 @@ from collections.abc import Iterable, Sequence
 
 from rules.answers.now import leads
 from rules.facts.freshness import fresh_poll, fresh_views
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, Plain, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, plural
@@ -40,7 +41,7 @@ from rules.model.monitoring import LeaderView
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_replication
 from rules.remedies.start_conditions import COPY_METADATA_FIRST
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 _MOST_NAMED = 5
 

@@ -35,6 +35,7 @@ What not to do
 
 from collections.abc import Iterable
 
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.facts.registered_node import METADATA_VERSION, RegisteredNode
 from rules.finding import HOLD, Finding, Plain, RuleResult, Severity, Threshold, Thresholds, hold, keep_firing_for
@@ -44,7 +45,7 @@ from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import FEATURES_TOOL, describe_features, upgrade_feature
 from rules.remedies.unregister import unregister_steps
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 KRAFT_VERSION = "kraft.version"
 FINALIZE = Threshold(

@@ -34,6 +34,7 @@ from collections.abc import Iterable, Sequence
 from rules.answers.now import leads
 from rules.facts.freshness import fresh_poll, fresh_views
 from rules.facts.leadership import reported_leaders
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.facts.static_voters import listed_voters
 from rules.finding import Finding, Plain, RuleResult, Severity, Thresholds, UnknownResult, hold
@@ -43,7 +44,7 @@ from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import contradiction_steps, describe_status
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 _VOTERS_SETTING = "controller.quorum.voters"
 

@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from rules.answers.now import committed_voters
 from rules.facts.following import Following, following, same_replica
 from rules.facts.freshness import needed
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.facts.voter_status import VoterStatus, in_sync_count, moving_voters
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, hold, window_of
@@ -42,7 +43,7 @@ from rules.model.membership import VoterSet, majority
 from rules.model.replica import Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 WINDOW = window_of("removals of a voter", "The newest 64 changes of the voter set are remembered")
 REMOVALS = Threshold(

@@ -27,9 +27,10 @@ What not to do
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from rules.answers.electability import failures_left
+from rules.answers.election import failures_left
 from rules.facts.following import Following, following, lag_ms, same_replica
 from rules.facts.freshness import needed
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.facts.replica_lag import last_fetch_text
 from rules.facts.voter_status import HALF_DONE, further_failures_text, half_done
@@ -41,7 +42,7 @@ from rules.model.quorum import Quorum
 from rules.model.replica import Poll, Replica
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import add_controller, remove_controller, unless_it_joins, wait_for_pending_change
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 _LAGGING_MS = 2_000
 
@@ -168,7 +169,7 @@ def _summary(facts: Facts, committed: VoterSet, replaced: _Replaced, new: Replic
             f"Controller {new.id} has a new directory id and is not a voter. The old voter {old} is removed; "
             f"the new replica {new} is fetching but not added yet."
         )
-    left = failures_left(facts)
+    left = failures_left(facts).value
     tolerance = "" if left is None else f"; the quorum tolerates {further_failures_text(left)}"
     return (
         f"Controller {new.id} has a new directory id and is not a voter: voter {old} is not fetching, observer {new} "

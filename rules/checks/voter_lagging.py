@@ -24,9 +24,10 @@ What not to do
 from collections.abc import Iterable
 
 from rules.answers.now import in_sync_text, over
+from rules.facts.endpoint_text import endpoint_sentence
 from rules.facts.following import Following, lag_samples
 from rules.facts.freshness import needed
-from rules.facts.missing_voter import endpoint_sentence, recorded_endpoint
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.facts.replica_lag import CATCHING_UP_FOR, WINDOW, Readiness, readiness
 from rules.facts.voter_status import VoterStatus, in_sync_count
@@ -36,7 +37,7 @@ from rules.model.membership import majority
 from rules.model.replica import Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -68,7 +69,7 @@ def _finding(facts: Facts, poll: Poll, counts: tuple[int, int], status: VoterSta
     """Returns the finding about one voter; `counts`: how many voters are in sync, and how many there are."""
     in_sync, voters = counts
     needed = majority(voters)
-    endpoint = recorded_endpoint(facts.quorum, status.key.id)
+    endpoint = facts.quorum.recorded_endpoint(status.key.id)
     node, fetched = status.key.id, status.since_last_fetch_ms
     failed = (node,) if status.following is Following.NOT_FETCHING else ()
     fault = endpoint_sentence(facts.nodes, node) if status.following is Following.NOT_FETCHING else ""

@@ -37,6 +37,7 @@ What not to do
 from collections.abc import Iterable
 
 from rules.facts.freshness import needed
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.model.monitoring import Reason
@@ -44,7 +45,7 @@ from rules.model.replica import LogRegression, Poll, Replica
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
 from rules.remedies.start_conditions import keep_until_caught_up
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 KEEP_FIRING_FOR = Threshold(
     name="keep_firing_for",

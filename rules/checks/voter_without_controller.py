@@ -27,20 +27,21 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.answers.electability import failures_left
+from rules.answers.election import failures_left
 from rules.facts.damaged_log import HIDDEN
+from rules.facts.doubts import runs_no_controller
 from rules.facts.freshness import needed
+from rules.facts.needs import Need
 from rules.facts.node import Process
 from rules.facts.quorum import Facts
 from rules.facts.static_voters import WITHOUT_LIST, unregistered_since
-from rules.facts.votes import runs_no_controller
 from rules.finding import Finding, Plain, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import utc_text
 from rules.model.identifiers import NodeId
 from rules.model.membership import Voter, majority, tolerated_failures
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import allow, describe_status, remove_controller, wait_for_pending_change
-from rules.rule import Need, Rule
+from rules.rule import Rule
 
 
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -59,7 +60,7 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
         elif not quorum.controllers:
             # Below metadata.version 3.7 no controller registers.
             continue
-        elif runs_no_controller(facts.nodes, voter):
+        elif runs_no_controller(facts.nodes, voter, hides_records=facts.hides_records):
             yield _without_controller(facts, voter, len(voters))
         elif node not in quorum.controllers:
             # It may be a controller that was never started.
@@ -107,7 +108,7 @@ def _without_list(facts: Facts, voter: Voter, voters: int, why: str) -> Finding:
 
 def _finding(facts: Facts, voter: Voter, voters: int, what: str, remedy: tuple[str, ...]) -> Finding:
     quorum = facts.quorum
-    node, left = voter.key.id, failures_left(facts)
+    node, left = voter.key.id, failures_left(facts).value
     controller, broker = quorum.controllers.get(node), quorum.brokers.get(node)
     endpoint = f"{'configured' if quorum.is_static else 'recorded'}_endpoint"
     return Finding(

@@ -1,23 +1,12 @@
 """What is known of the brokers by the log and by the newest poll."""
 
-from collections import Counter
 from collections.abc import Mapping
 
 from rules.facts.following import Following, following
 from rules.facts.freshness import fresh_poll
-from rules.model.identifiers import Millis, NodeId, TopicId
+from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
 from rules.model.replica import ReplicaHistory
-
-
-def broker_ids(quorum: Quorum) -> list[NodeId]:
-    """Returns the registered brokers, sorted."""
-    return sorted(quorum.brokers)
-
-
-def brokers_alive(quorum: Quorum) -> int:
-    """Returns how many brokers are unfenced."""
-    return sum(broker.alive for broker in quorum.brokers.values())
 
 
 def starting_brokers(quorum: Quorum) -> frozenset[NodeId]:
@@ -47,22 +36,7 @@ def brokers_behind(quorum: Quorum) -> list[NodeId]:
     ]
 
 
-def recovering_on(quorum: Quorum) -> Counter[NodeId]:
-    """Returns how many RECOVERING partitions have a replica on each broker."""
-    return Counter(node for recovery in quorum.recovering for node in {*recovery.replicas})
-
-
-def recovering_topics(quorum: Quorum) -> Counter[TopicId]:
-    """Returns how many partitions of each topic are RECOVERING."""
-    return Counter(recovery.topic_id for recovery in quorum.recovering)
-
-
 def newest_histories(quorum: Quorum) -> Mapping[NodeId, ReplicaHistory]:
     """Returns the history of each node's directory that was listed last."""
     in_order = sorted(quorum.histories.values(), key=lambda history: history.last_seen_at_ms)
     return {history.key.id: history for history in in_order}
-
-
-def first_polled_ms(quorum: Quorum) -> Millis | None:
-    """Returns when the first replica that is remembered was listed."""
-    return min((history.first_seen_at_ms for history in quorum.histories.values()), default=None)

@@ -88,11 +88,6 @@ def unreadable_log(quorum: Quorum) -> DamagedLog | None:
     return None
 
 
-def hides_records(quorum: Quorum) -> bool:
-    """Returns whether damaged batches of the log were skipped: what is not known may be written there."""
-    return any(log.batches for log in damaged_logs(quorum))
-
-
 def sound_copies(quorum: Quorum, log: DamagedLog) -> Iterable[Replica]:
     """Yields the other voters whose log goes on after the damage: Kafka checks a batch before it appends it."""
     last = log.last_offset

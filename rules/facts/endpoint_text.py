@@ -1,8 +1,9 @@
 """What is said of the endpoint at which the others dial a voter: its faults, what is unknown, what a probe found."""
 
 from rules.facts.endpoint import EndpointDoubt, EndpointFault
-from rules.facts.node import NodeFacts
+from rules.facts.node import NodeFacts, Nodes
 from rules.formatting import utc_text
+from rules.model.identifiers import NodeId
 from rules.model.monitoring import Answer, CertificateFault, Connection, Probe, Resolution
 from rules.model.quorum import Quorum
 
@@ -36,6 +37,12 @@ def probe_outcome(node: NodeFacts) -> str:
 def faults_text(node: NodeFacts) -> str:
     """Returns all that is wrong with an endpoint, as the rest of a sentence about it, without a full stop."""
     return ". The endpoint ".join(_fault_text(fault, node) for fault in node.faults)
+
+
+def endpoint_sentence(nodes: Nodes, node: NodeId) -> str:
+    """Returns what is wrong with a voter's recorded endpoint, after a space; empty if no fault is known."""
+    voter = nodes.get(node) if nodes.quorum.voter(node) else None
+    return f" Its recorded endpoint {voter.endpoint} {faults_text(voter)}." if voter and voter.faults else ""
 
 
 def _fault_text(fault: EndpointFault, node: NodeFacts) -> str:
@@ -114,3 +121,29 @@ _DOUBTS = {
     EndpointDoubt.NONE_ANSWERS: "{at} accepts connections and does not answer, and no other voter answers either",
 }
 """Why it is unknown whether an endpoint that was probed reaches its voter."""
+
+
+def find_out_text(node: NodeFacts) -> str:
+    """Returns what to do to find out whether the endpoint reaches its voter, as the end of a sentence."""
+    endpoint = node.endpoint
+    if endpoint is None:
+        return f"record an endpoint of controller {node.id}"
+    if node.probe is None:
+        return f"check that kraftwatch probes {endpoint}: `kraftwatch doctor` says what fails there"
+    return _FIND_OUT[node.doubt].format(at=endpoint, host=endpoint.host) if node.doubt is not None else _BY_CERTIFICATE
+
+
+_BY_CERTIFICATE = "compare the certificate with the truststores of the controllers, and with ssl_cafile"
+_PATH = "connect to {at} from another controller's host, and from the monitor's"
+_FIND_OUT = {
+    EndpointDoubt.RESOLVER_FAILED: "look up {host} on another controller's host, and fix the monitor's resolver",
+    EndpointDoubt.TIMED_OUT: _PATH,
+    EndpointDoubt.UNREACHABLE: _PATH,
+    EndpointDoubt.ISSUER: _BY_CERTIFICATE,
+    EndpointDoubt.MONITOR_CLOCK: "check the clock of the monitor's host (NTP)",
+    EndpointDoubt.NO_CERTIFICATE_ACCEPTED: "check ssl_cafile, and the clock of the monitor's host",
+    EndpointDoubt.REFUSES: "wait for the next poll, which shows whether it fetches",
+    EndpointDoubt.UNANSWERED: "wait for the next poll, which shows whether it fetches",
+    EndpointDoubt.NONE_ANSWERS: _PATH,
+}
+"""What to do to find that out."""

@@ -32,10 +32,11 @@ def following(quorum: Quorum, poll: Poll | None, key: ReplicaKey) -> Following:
     """Returns how this replica, with this directory id, followed at the time of the poll."""
     if poll is None or poll.leader is None:
         return Following.UNKNOWN
-    limit = quorum.ages.fetch_ms
-    row, age = replica_row(poll, key), since_last_fetch_ms(quorum, poll, key)
-    if (age is None or age > limit) and not (row is not None and fetches_slowly(quorum, poll, row)):
-        return Following.NOT_FETCHING
+    limit, age = quorum.ages.fetch_ms, since_last_fetch_ms(quorum, poll, key)
+    if age is None or age > limit:
+        row = replica_row(poll, key)
+        if row is None or not fetches_slowly(quorum, poll, row):
+            return Following.NOT_FETCHING
     lag = since_caught_up_ms(quorum, poll, key)
     return Following.LAGGING if lag is None or lag > limit else Following.IN_SYNC
 

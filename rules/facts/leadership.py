@@ -498,10 +498,13 @@ def _failing(quorum: Quorum, reasons: Collection[Reason], age_ms: int) -> set[st
     return {failure.endpoint for failure in recent if failure.reason in reasons}
 
 
+NO_VOTERS: tuple[frozenset[NodeId], tuple[NodeId, ...]] = (frozenset(), ())
+
+
 def voters_fetching(quorum: Quorum) -> tuple[frozenset[NodeId], tuple[NodeId, ...]]:
     """Returns the voters that fetched at the newest poll, and those that did not."""
     poll = quorum.poll
     if poll is None:
-        return frozenset(), ()
+        return NO_VOTERS
     fetching = {row.key.id for row in poll.voters if following(quorum, poll, row.key).fetches}
     return frozenset(fetching), tuple(sorted({row.key.id for row in poll.voters} - fetching))

@@ -30,9 +30,9 @@ def controllers_only(nodes: Nodes) -> Mapping[NodeId, str]:
     return {node: why for node, why in found.items() if why is not None}
 
 
-def leftover_brokers(nodes: Nodes) -> Mapping[NodeId, str]:
+def leftover_brokers(quorum: Quorum, controllers_only: Mapping[NodeId, str]) -> Mapping[NodeId, str]:
     """Returns those of them that are still registered as brokers."""
-    return {node: why for node, why in controllers_only(nodes).items() if node in nodes.quorum.brokers}
+    return {node: why for node, why in controllers_only.items() if node in quorum.brokers}
 
 
 def fenced_ms(quorum: Quorum) -> Mapping[NodeId, Millis]:

@@ -8,7 +8,7 @@ After a controller's disk was replaced (KIP-856), one node id is a voter with an
 new one. After the removal of the old key and before the addition of the new one, the old key is in `Quorum.removals`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -22,6 +22,7 @@ from rules.facts.following import (
     since_caught_up_ms,
     since_last_fetch_ms,
 )
+from rules.facts.freshness import fresh_views
 from rules.facts.node import Nodes
 from rules.finding import Threshold, Thresholds
 from rules.formatting import plural, utc_text
@@ -207,3 +208,25 @@ def former_voters(quorum: Quorum) -> frozenset[NodeId]:
         if key not in reconfiguration.after
     }
     return frozenset(removed - quorum.voter_ids)
+
+
+def replaced_disks(nodes: Nodes) -> Mapping[NodeId, ReplicaKey]:
+    """Returns the voters that run with another disk, by node id: the one that the newest poll listed instead, or with
+    which it leads another quorum.
+
+    Such a controller has no vote: a vote is that of a node id and a directory id (KIP-853).
+    """
+    quorum = nodes.quorum
+    if nodes.dialled is None:
+        return {}
+    voters = {voter.key.id: voter.key for voter in nodes.dialled.voters}
+    poll = quorum.poll
+    missing = [key for key in voters.values() if following(quorum, poll, key) is Following.NOT_FETCHING]
+    found = {key.id: fetching_replacement(quorum, poll, key) for key in missing}
+    found |= {
+        key.id: key
+        for view in fresh_views(quorum)
+        for key in view.other_voters
+        if key.id == view.node and key.id in voters and not same_replica(key, voters[key.id])
+    }
+    return {node: key for node, key in found.items() if key is not None}

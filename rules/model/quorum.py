@@ -170,6 +170,11 @@ class Quorum:
         """Returns the committed voter with this node id; None if it is no voter."""
         return self.committed.by_id(node) if self.committed else None
 
+    def recorded_endpoint(self, node: NodeId) -> Endpoint | None:
+        """Returns the endpoint that the other voters dial; None on a static quorum, or if the node is not a voter."""
+        voter = self.voter(node)
+        return voter.endpoint if voter else None
+
     def probe(self, node: NodeId, endpoint: Endpoint | None) -> Probe | None:
         """Returns the newest probe of an endpoint of a node, of any age; None without one."""
         return None if endpoint is None else self.probes.get(probe_key(node, endpoint))

@@ -44,11 +44,6 @@ _OPERATIONS = {
     ObservationSource.LOG: ("CLUSTER_ACTION", "ClusterAction"),
 }
 """The operation that each observation source needs on CLUSTER: in Kafka's spelling, and in that of kafka-acls."""
-COMPARE = (
-    "compare the listeners, certificates, logins, authorizer.class.name and super.users of the controllers: the log of "
-    "each names whom it rejects"
-)
-"""How to find out whether a controller that is `unlike` the others accepts what they send."""
 
 
 def access_steps(

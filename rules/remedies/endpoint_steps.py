@@ -2,7 +2,6 @@
 
 from rules.facts.endpoint import EndpointFault
 from rules.facts.endpoint_text import certificate_text
-from rules.facts.missing_voter import recorded_endpoint
 from rules.facts.node import NodeFacts
 from rules.facts.quorum import Facts
 from rules.formatting import and_join
@@ -12,7 +11,7 @@ from rules.model.monitoring import Answer, CertificateFault
 
 def endpoint_steps(facts: Facts, node: NodeId) -> tuple[str, ...]:
     """Returns the steps that make the voter's recorded endpoint reach it again once it runs; none without a fault."""
-    endpoint = recorded_endpoint(facts.quorum, node)
+    endpoint = facts.quorum.recorded_endpoint(node)
     if endpoint is None:
         return ()
     voter = facts.nodes[node]

@@ -10,7 +10,6 @@ import shlex
 from collections.abc import Iterable
 
 from rules.facts.following import Following
-from rules.facts.missing_voter import recorded_endpoint
 from rules.facts.node import Process
 from rules.facts.quorum import Facts
 from rules.facts.registered_node import UNREGISTERS_CONTROLLERS
@@ -256,7 +255,7 @@ def unregister_controller(facts: Facts, node: NodeId) -> str:
 
 def bring_back(facts: Facts, node: NodeId) -> Iterable[str]:
     """Yields the steps for a voter that does not fetch: start it, or find out why it hangs before it is restarted."""
-    endpoint = recorded_endpoint(facts.quorum, node)
+    endpoint = facts.quorum.recorded_endpoint(node)
     at = f" at {endpoint}" if endpoint else ""
     match facts.nodes.process(node):
         case Process.DOWN:

@@ -11,7 +11,7 @@ from streaming.cli.options import LookBackOptions, with_options
 from streaming.cli.output import print_json, print_text
 
 if TYPE_CHECKING:
-    from streaming.status.what_if import Change, Controllers
+    from rules.answers.what_if import Change, Controllers
 
 _ALL = "all"
 _EXIT_UNKNOWN = 3
@@ -58,18 +58,19 @@ def what_if(
 
 
 def _controllers(opts: LookBackOptions) -> "Controllers":
+    from rules.answers.what_if import controllers_of_quorum
     from streaming.cli import cluster_query
     from streaming.status.cluster_status import StatusSource
     from streaming.status.status_tables import recorded_note
-    from streaming.status.what_if import controllers_of_disks, controllers_of_quorum
+    from streaming.status.what_if import controllers_of_disks
 
     if opts.log_dir:
         return controllers_of_disks(cluster_query.read_disks(opts))
     state = cluster_query.query_one_cluster(opts)
     controllers = controllers_of_quorum(state.facts)
-    if state.source is StatusSource.NONE and not controllers.members:
+    if state.source is StatusSource.NONE and controllers.voters is None:
         why = "no leader answered: kraftwatch doctor, with the same options, says what fails at each address"
-        return replace(controllers, unobserved=why)
+        return replace(controllers, electorate=replace(controllers.electorate, unobserved=why))
     if state.source is not StatusSource.JOURNAL:
         return controllers
     note = recorded_note(state.age_ms, state.missing)
@@ -78,8 +79,8 @@ def _controllers(opts: LookBackOptions) -> "Controllers":
 
 def _change(move: Sequence[str], lose: Sequence[int], restart: str) -> "Change":
     from connectors.settings.sections import host_port
+    from rules.answers.what_if import Change
     from rules.model.identifiers import NodeId
-    from streaming.status.what_if import Change
 
     moved = {}
     for item in move:

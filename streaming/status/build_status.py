@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
-from rules.answers.electability import electable, failures_left
+from rules.answers.election import electable, failures_left
+from rules.answers.worlds import Answer
 from rules.evaluate import evaluate
 from rules.facts.quorum import Facts
 from rules.finding import Evaluation, Thresholds
@@ -81,6 +82,9 @@ def cluster_status(
     endpoints = voters.dialled_nodes(facts)
     lag, lag_time_ms = voters.max_follower_lag(facts)
     number, needed, fetching = voters.votes(facts)
+    # A log directory holds no probes, so it cannot show whether the endpoints work.
+    could: Answer[bool] = electable(facts) if endpoints and state.log_dir is None else Answer(None)
+    left = failures_left(facts)
     kraft, newest_ms = quorum.kraft_version, quorum.newest_timestamp_ms
     fenced = tuple(sorted(broker.id for broker in quorum.brokers.values() if broker.fenced))
     return ClusterStatus(
@@ -109,9 +113,13 @@ def cluster_status(
         votes_needed=needed,
         voters_fetching=fetching,
         failures_tolerated=None if number is None or needed is None else number - needed,
-        failures_left=failures_left(facts),
-        # A log directory holds no probes, so it cannot show whether the endpoints work.
-        electable=electable(facts) if endpoints and state.log_dir is None else None,
+        failures_left=left.value,
+        electable=could.value,
+        undecided={
+            name: answer.undecided
+            for name, answer in (("failures_left", left), ("electable", could))
+            if answer.undecided
+        },
         recovering_partitions=None if quorum.last_offset is None else len(quorum.recovering),
         brokers=None if quorum.last_offset is None else BrokerCounts(registered=len(quorum.brokers), fenced=fenced),
         mode=None if kraft is None else QuorumMode.DYNAMIC if kraft else QuorumMode.STATIC,

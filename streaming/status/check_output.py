@@ -7,6 +7,7 @@ from rich.text import Text
 from connectors.errors import UsageError
 from connectors.store.stored_json import json_safe
 from rules.answers.restart import RestartSafety, safe_to_restart
+from rules.answers.worlds import Undecided
 from rules.evaluate import OBSERVATION_RULES
 from rules.finding import Finding, Plain, Thresholds
 from rules.formatting import and_join, needed_text, visible
@@ -103,7 +104,7 @@ def evaluate_restart(state: ClusterState, node: int) -> RestartSafety:
     )
     if answer.safe and state.queried_since_ms is not None and state.missing:
         # What a job recorded before may be from before another controller stopped.
-        answer = replace(answer, unknown=(f"{and_join(state.missing, 5)} since this command began",))
+        answer = replace(answer, unobserved=(f"{and_join(state.missing, 5)} since this command began",))
     unobserved = [finding.summary for finding in state.evaluation.findings if finding.rule in OBSERVATION_RULES]
     return replace(answer, notes=(*answer.notes, *unobserved))
 
@@ -111,7 +112,17 @@ def evaluate_restart(state: ClusterState, node: int) -> RestartSafety:
 def restart_json(state: ClusterState, answer: RestartSafety) -> dict[str, Plain]:
     """Returns the fields of `safe-to-restart --json`."""
     cluster = {"cluster": state.quorum.cluster, "cluster_id": state.quorum.cluster_id}
-    return {**cluster, "safe": answer.safe, **asdict(answer)}
+    return {
+        **cluster,
+        "safe": answer.safe,
+        "node": answer.node,
+        "against": [*answer.against],
+        "unknown": [*answer.unknown],
+        "undecided": [asdict(Undecided.by(one)) for one in answer.undecided],
+        "notes": [*answer.notes],
+        "remaining": None if answer.remaining is None else [*answer.remaining],
+        "votes_needed": answer.votes_needed,
+    }
 
 
 def restart_text(state: ClusterState, answer: RestartSafety) -> Text:

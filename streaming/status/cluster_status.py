@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict, TypeAdapter
 
+from rules.answers.worlds import Undecided
 from rules.facts.quorum import Facts
 from rules.finding import Evaluation, NotApplicable, Plain, Severity, Thresholds, UnknownResult
 from rules.formatting import iso
@@ -226,6 +227,8 @@ class ClusterStatus:
     """How many more voters may fail now: in sync, with a vote and reachable are left; below 0 without a majority."""
     electable: bool | None
     """Whether a leader could be elected if all controllers restarted now, by the endpoints that they dial."""
+    undecided: Mapping[str, tuple[Undecided, ...]] = field(default_factory=dict)
+    """If `failures_left` or `electable` is unknown: which controllers decide it, why, and what to do to find out."""
     recovering_partitions: int | None
     """Number of partitions whose LeaderRecoveryState is RECOVERING (KIP-704)."""
     brokers: BrokerCounts | None

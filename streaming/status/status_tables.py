@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from connectors.logdir.log_dir_files import ElectionState
+from rules.answers.worlds import undecided_text
 from rules.evaluate import INHIBITED
 from rules.facts.following import Following
 from rules.formatting import and_join, duration, iso, ms_text, needed_text, plural, utc_text, visible
@@ -334,16 +335,23 @@ def _votes(status: ClusterStatus) -> str | Text:
         return "the voters are unknown"
     left, tolerated = status.failures_left, status.failures_tolerated
     if left is None or tolerated is None:
-        return f"{status.voters} voters, {status.votes_needed} votes needed; how many voters count now is unknown"
+        text = f"{status.voters} voters, {status.votes_needed} votes needed; how many voters count now is unknown"
+        return text + _because(status, "failures_left")
     more = "no further voter may fail" if left <= 0 else f"{left} more may fail"
     count = left + (status.votes_needed or 0)
     text = f"{count} of {status.voters} voters count now, {status.votes_needed} votes needed: {more}"
     return Text(text, "" if left >= tolerated else "yellow")
 
 
+def _because(status: ClusterStatus, question: str) -> str:
+    """Returns on which controllers the answer depends, behind a colon; empty if it depends on none."""
+    text = undecided_text(status.undecided.get(question, ()))
+    return f": {visible(text)}" if text else ""
+
+
 def _election(status: ClusterStatus) -> str | Text:
     if status.electable is None:
-        return "unknown"
+        return "unknown" + _because(status, "electable")
     if status.electable:
         return "a leader could be elected"
     refusing = [endpoint.id for endpoint in status.endpoints if endpoint.probe_result == "refuses connections"]

@@ -13,6 +13,7 @@ from typing import Any
 
 from connectors.sinks.alert_json import alert_object, silence_to_json
 from rules.alert import Alert, AlertState
+from rules.answers.worlds import undecided_text
 from rules.evaluate import INHIBITED, OBSERVATION_RULES
 from rules.finding import Severity
 from rules.formatting import duration, iso, ms_text
@@ -38,6 +39,13 @@ STALE_MS = Millis(30_000)
 STARTING = "Starting: until the first batch, only a missing leader and a blind monitor are reported"
 TRANSITIONS_LIMIT = 500
 """Alert transitions of one cluster that the API returns, the newest."""
+
+
+_QUESTIONS = {
+    "failures_left": "How many more voters may fail",
+    "electable": "Whether a leader could be elected if all controllers restarted now",
+}
+"""The questions of `ClusterStatus.undecided`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +161,16 @@ class ClusterView:
         which = "warning or critical alert" if self.firing else "alert"
         healthy = f"A leader is active, a majority of voters fetches, no {which} is firing"
         return self.records_at_risk or self._pending_fault or self.unknown_reason or healthy
+
+    @property
+    def undecided(self) -> list[str]:
+        """Which questions about the quorum have no answer now: which controllers decide them, and how to find out."""
+        known = {} if self.status is None else self.status.undecided
+        return [
+            f"{question} is unknown: {undecided_text(known[name])}."
+            for name, question in _QUESTIONS.items()
+            if known.get(name)
+        ]
 
     @property
     def _pending_fault(self) -> str | None:

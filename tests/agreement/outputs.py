@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from rules.alert import Alert
 from rules.answers.restart import RestartSafety
+from rules.answers.what_if import Change, Controllers, WhatIf, controllers_of_quorum
 from rules.evaluate import RULES, evaluate, resolved_text, thresholds_for
 from rules.facts.quorum import Facts
 from rules.facts.roles import known_controllers
@@ -16,7 +17,7 @@ from rules.model.subject import Subject
 from streaming.status.build_status import LIVE_MS, cluster_status
 from streaming.status.check_output import evaluate_restart
 from streaming.status.cluster_status import ClusterState, ClusterStatus
-from streaming.status.what_if import Change, Controllers, WhatIf, controllers_of_quorum, what_if
+from streaming.status.what_if import what_if
 
 _OF_THE_QUORUM = ("no-leader", "failure-tolerance", "high-watermark-stalled")
 _OF_VOTERS = ("stale-voter-endpoint", "voter-lagging")
@@ -97,7 +98,7 @@ def alerts_that_go_on(before: Quorum, now: Quorum) -> tuple[Alert, ...]:
 def _what_ifs(controllers: Controllers) -> dict[str, tuple[NodeId | None, WhatIf]]:
     everyone = Change(moved={}, lost=frozenset(), restarted=None)
     found: dict[str, tuple[NodeId | None, WhatIf]] = {"what-if": (None, what_if(controllers, everyone))}
-    for node in sorted(one.key.id for one in controllers.members):
+    for node in sorted(one.key.id for one in controllers.electorate.electors):
         alone = frozenset({node})
         for options, lost, restarted in (
             (f"--lose {node}", alone, None),

@@ -11,17 +11,18 @@ from typing import Any
 
 import pytest
 
-from rules.answers.electability import electable, failures_left
+from rules.answers.election import electable, failures_left
 from rules.answers.restart import safe_to_restart
+from rules.answers.what_if import Change, controllers_of_quorum
 from rules.evaluate import thresholds_for
+from rules.facts.doubts import UNLIKE, About
 from rules.facts.freshness import fresh_poll
 from rules.facts.leadership import leaderless
 from rules.facts.node import Nodes
 from rules.facts.quorum import Facts
-from rules.facts.votes import unlike
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
-from streaming.status.what_if import Change, controllers_of_quorum, what_if
+from streaming.status.what_if import what_if
 from tests.cli import program
 from tests.eventually import eventually
 from tests.job.conftest import await_fetches_of_all_voters
@@ -68,7 +69,9 @@ def test_nothing_counts_on_an_election_that_a_controller_would_end(lab: MakeLab,
         deny_others(quorum, denying)
         monitor.wait_for_quorum(
             lambda seen: (
-                failures_left(Facts(seen)) is None and electable(Facts(seen)) is None and fresh_poll(seen) is not None
+                failures_left(Facts(seen)).value is None
+                and electable(Facts(seen)).value is None
+                and fresh_poll(seen) is not None
             ),
             within_s=60,
         )
@@ -105,7 +108,7 @@ def test_nothing_counts_on_an_election_that_a_controller_would_end(lab: MakeLab,
     with run_gatherer(tmp_path, cluster_of(quorum)) as gatherer:
         monitor = monitored_cluster_of(quorum, gatherer)
         monitor.start_scenario({"no-leader.hold": 5})
-        monitor.wait_for_quorum(lambda seen: NodeId(denying) in unlike(Nodes(seen)), within_s=60)
+        monitor.wait_for_quorum(lambda seen: NodeId(denying) in Facts(seen).doubts_about(UNLIKE), within_s=60)
         quorum.kill(leader)
         monitor.wait_for("no-leader", within_s=60)
         began_ms = monitor.machine.quorum().now_ms
@@ -159,7 +162,7 @@ def test_nothing_counts_on_a_controller_whose_certificate_is_of_another_authorit
     }
     with run_gatherer(tmp_path / "monitor", cluster_of(quorum, options=options)) as gatherer:
         monitor = monitored_cluster_of(quorum, gatherer)
-        monitor.wait_for_quorum(lambda seen: failures_left(Facts(seen)) == 1, within_s=60)
+        monitor.wait_for_quorum(lambda seen: failures_left(Facts(seen)).value == 1, within_s=60)
 
         file = quorum.node(untrusted).properties_file
         certificate = f"ssl.keystore.location={security.server_file}"
@@ -170,7 +173,8 @@ def test_nothing_counts_on_a_controller_whose_certificate_is_of_another_authorit
         quorum.start(untrusted)
         await_fetches_of_all_voters(quorum)
         monitor.wait_for_quorum(
-            lambda seen: "trust each other" in unlike(Nodes(seen)).get(NodeId(untrusted), ""), within_s=90
+            lambda seen: NodeId(untrusted) in Facts(seen).doubts_about({About.AUTHORITY}),
+            within_s=90,
         )
 
         seen = monitor.machine.quorum()
@@ -182,7 +186,8 @@ def test_nothing_counts_on_a_controller_whose_certificate_is_of_another_authorit
         assert {node: survives(node) for node in quorum.controllers} == {untrusted: True, leader: None, other: None}
         thresholds = thresholds_for({})["stale-voter-endpoint"]
         assert safe_to_restart(Facts(seen), NodeId(leader), thresholds, ()).safe is None
-        assert failures_left(Facts(seen)) == 0
+        left = failures_left(Facts(seen))
+        assert (left.value, [one.node_id for one in left.undecided]) == (None, [untrusted])
 
         quorum.kill(leader)
         monitor.wait_for_quorum(lambda seen: leaderless(Nodes(seen)) is not None, within_s=60)

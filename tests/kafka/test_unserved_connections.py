@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from rules.answers.electability import forecast_election, restarted_voters
+from rules.answers.forecast import forecast_election
+from rules.answers.part import electors
 from rules.answers.restart import safe_to_restart
 from rules.evaluate import thresholds_for
 from rules.facts.quorum import Facts
@@ -49,4 +50,4 @@ def test_a_leader_that_serves_no_new_connection_is_named_and_not_counted(lab: Ma
 
 def winners(quorum: Quorum) -> set[NodeId]:
     """Returns the voters that would be elected after a restart of all."""
-    return {one.key.id for one in forecast_election(restarted_voters(Facts(quorum))).candidates if one.wins}
+    return {one.key.id for one in forecast_election(electors(Facts(quorum))).candidates if one.wins}

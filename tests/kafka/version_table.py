@@ -10,8 +10,8 @@ from connectors.observations.observation import Event
 from deploy.lab.node import is_dynamic
 from deploy.schemas.schema_file import KAFKA_VERSIONS
 from rules.evaluate import RULES
+from rules.facts.needs import Need
 from rules.model.membership import ControllerRegistration
-from rules.rule import Need
 from tests.page_tables import DOCS, table, with_tables
 
 PAGE = DOCS / "versions.md"

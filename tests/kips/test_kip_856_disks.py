@@ -10,14 +10,16 @@ from connectors.errors import UsageError
 from connectors.logdir.log_dir_files import PARTITION, ElectionState, read_election_state, read_meta_properties
 from connectors.metadata.record_schemas import record_schemas
 from connectors.observations.log_event import VotersReplaced
-from rules.answers.electability import RestartedController, forecast_election
+from rules.answers.forecast import forecast_election
+from rules.answers.part import Elector
+from rules.answers.what_if import Change
 from rules.model.identifiers import DirectoryId, Epoch, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter, VoterSet
 from rules.rescue.node_decisions import DiskSurvival, NodeAction, StoppedDisk, disk_survival, node_decisions
 from streaming.query.from_log_dir import replay_log_dir
 from streaming.rescue.rescue_plan import make_plan
 from streaming.status.status_tables import log_dir_lines
-from streaming.status.what_if import Change, controllers_of_disks, what_if
+from streaming.status.what_if import controllers_of_disks, what_if
 from tests.kips.kip_records import decoded, events, voters_record
 from tests.situation.situation import controller_endpoint as endpoint
 from tests.situation.situation import controller_key as key
@@ -173,9 +175,9 @@ def test_an_addition_that_only_some_have_may_leave_nobody_electable() -> None:
     assert [one.wins for one in with_first.candidates] == [True, True, False]
 
 
-def restarted(one: StoppedDisk) -> RestartedController:
+def restarted(one: StoppedDisk) -> Elector:
     """Returns a controller that starts with this disk, at the endpoint that the others dial."""
-    return RestartedController(key=one.key, alive=True, endpoint=None, position=one.position, voters=one.voters)
+    return Elector(key=one.key, log_end=one.position, voters=one.voters)
 
 
 def test_a_replica_with_another_directory_id_has_no_vote_of_the_voter_with_its_id() -> None:

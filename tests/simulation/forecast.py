@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
+from rules.answers.what_if import Change, controllers_of_quorum
 from rules.facts.freshness import fresh_poll
 from rules.facts.quorum import Facts
 from rules.finding import Thresholds
@@ -20,7 +21,7 @@ from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from streaming.replay.decoded_row import DecodedRow
 from streaming.status.check_output import evaluate_restart
-from streaming.status.what_if import Change, controllers_of_quorum, what_if
+from streaming.status.what_if import what_if
 from tests.agreement.outputs import cluster_state
 from tests.simulation.activity import Phase
 from tests.simulation.controller import SimulatedController
@@ -133,7 +134,7 @@ class Answer(NamedTuple):
 def answers_of(quorum: Quorum, thresholds: Mapping[str, Thresholds]) -> Iterator[Answer]:
     """Yields what safe-to-restart and what-if say of each voter."""
     state, controllers = cluster_state(quorum, thresholds), controllers_of_quorum(Facts(quorum))
-    members = {one.key.id for one in controllers.members}
+    members = {one.key.id for one in controllers.electorate.electors}
     for node in sorted(members | ({row.key.id for row in quorum.poll.voters} if quorum.poll else set())):
         restart = evaluate_restart(state, node)
         yield Answer(RESTART, node, restart.safe, "; ".join((*restart.against, *restart.unknown)) or "SAFE")

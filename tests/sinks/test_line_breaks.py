@@ -8,6 +8,7 @@ from rich.console import Console
 
 from connectors.errors import ObservationError
 from rules.alert import Alert
+from rules.answers.what_if import Change, controllers_of_quorum
 from rules.facts.quorum import Facts
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Reason
@@ -17,7 +18,7 @@ from streaming.cli import output
 from streaming.status import check_output, status_tables
 from streaming.status.build_status import cluster_status
 from streaming.status.status_store import ReceivedStatus
-from streaming.status.what_if import Change, controllers_of_quorum, what_if, what_if_text
+from streaming.status.what_if import what_if, what_if_text
 from streaming.web.cluster_view import ClusterView
 from streaming.web.templating import render_cluster
 from tests.situation.commands import situation

@@ -21,6 +21,7 @@ from rules.evaluate import (
     with_overrides,
 )
 from rules.facts.freshness import log_read_problem
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Evaluation, Finding, NotApplicable, RuleResult, Severity, Thresholds, hold
 from rules.formatting import MOST_ENTRIES
@@ -28,7 +29,7 @@ from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis, Offset
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
-from rules.rule import Need, Rule
+from rules.rule import Rule
 from tests.situation.case import evaluated
 from tests.situation.commands import situation
 

@@ -6,10 +6,11 @@ import pytest
 
 from rules.evaluate import evaluate_rule
 from rules.facts.freshness import UnmetNeedError, needed
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, NotApplicable, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.model.subject import Subject
-from rules.rule import Need, Rule
+from rules.rule import Rule
 from tests.situation.case import evaluated
 from tests.situation.commands import situation
 

@@ -8,13 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rules.answers.electability import (
-    LastElection,
-    RestartedController,
-    forecast_election,
-    restarted_voters,
-    without_refusing_voters,
-)
+from rules.answers.forecast import forecast_election
+from rules.answers.part import Elector, LastElection, Part, electors
 from rules.evaluate import thresholds_for
 from rules.facts.quorum import Facts
 from rules.model.identifiers import Endpoint, Epoch, NodeId, Offset, ReplicaKey
@@ -39,14 +34,14 @@ Node = tuple[bool, bool, int, bool]
 """Alive, moved, log end, rescued: its own voter set holds the new endpoints."""
 
 
-def controllers(nodes: Sequence[Node]) -> list[RestartedController]:
+def controllers(nodes: Sequence[Node]) -> list[Elector]:
     moved = {number: NEW for number, node in enumerate(nodes, 1) if node[1]}
     return [
-        RestartedController(
+        Elector(
             key=key(number),
-            alive=alive,
+            runs=Part.COUNTS if alive else Part.LOST,
             endpoint=endpoint(number, NEW if has_moved else OLD),
-            position=(Epoch(1), Offset(end)),
+            log_end=(Epoch(1), Offset(end)),
             voters=voter_set(len(nodes), moved if rescued else {}),
         )
         for number, (alive, has_moved, end, rescued) in enumerate(nodes, 1)
@@ -85,7 +80,7 @@ def test_one_voter_down_one_moved_one_unchanged(moved_voters_end: tuple[int, int
         ((False, False, 100, False), (True, True, 100, False), (True, False, 100, False))
     )
     epoch, offset = moved_voters_end
-    result = forecast_election([down, replace(moved, position=(Epoch(epoch), Offset(offset))), unchanged])
+    result = forecast_election([down, replace(moved, log_end=(Epoch(epoch), Offset(offset))), unchanged])
     assert result.electable is electable
 
 
@@ -143,7 +138,7 @@ def test_votes_and_reasons_of_one_candidate_name_each_voter() -> None:
     one = replace(one, voters=replace(listed, voters=without))
     replaced = replace(seven, key=key(7, "another"))
 
-    others = [two, three, replace(five, unreachable=True), six, replaced, eight, nine]
+    others = [two, three, replace(five, reached=Part.LOST), six, replaced, eight, nine]
     candidate = forecast_election([one, *others]).candidates[0]
 
     assert candidate.reached == (key(1), key(2))
@@ -168,14 +163,14 @@ Known = tuple[int, int | None]
 """The last election that a node knows: epoch, leader."""
 
 
-def knowing(nodes: Sequence[RestartedController], known: Sequence[Known]) -> list[RestartedController]:
+def knowing(nodes: Sequence[Elector], known: Sequence[Known]) -> list[Elector]:
     return [
         replace(one, last_election=LastElection(epoch=Epoch(epoch), leader=None if leader is None else NodeId(leader)))
         for one, (epoch, leader) in zip(nodes, known, strict=True)
     ]
 
 
-def uncertain(nodes: Sequence[RestartedController]) -> dict[int, list[int]]:
+def uncertain(nodes: Sequence[Elector]) -> dict[int, list[int]]:
     """Returns the voters that each uncertain candidate may reach."""
     return {one.key.id: [each.id for each in one.may_reach] for one in forecast_election(nodes).uncertain}
 
@@ -197,8 +192,12 @@ def test_voter_that_does_not_know_the_last_leader_may_be_elected(
     nodes = knowing(controllers([(True, True, end, False) for end in ends]), known)
 
     assert uncertain(nodes) == expected
-    assert not uncertain([replace(one, alive=one.key.id != 2) for one in nodes]), "the last leader does not come back"
-    assert not uncertain([replace(one, unreachable=one.key.id == 2) for one in nodes]), "no other one reaches it"
+    assert not uncertain([replace(one, runs=Part.LOST if one.key.id == 2 else Part.COUNTS) for one in nodes]), (
+        "the last leader does not come back"
+    )
+    assert not uncertain([replace(one, reached=Part.LOST if one.key.id == 2 else Part.COUNTS) for one in nodes]), (
+        "no other one reaches it"
+    )
     at_home = [replace(one, endpoint=endpoint(one.key.id, OLD)) for one in nodes]
     assert forecast_election(at_home).electable, "what happens anyway is not uncertain"
     assert uncertain(at_home) == {}
@@ -220,7 +219,7 @@ def test_controller_whose_log_has_a_newer_epoch_starts_in_it_without_a_leader(
     """Kafka's QuorumState: an older quorum-state does not count."""
     *both, third = controllers(((True, True, 5, False),) * 3)
     positions = [None if epoch is None else (Epoch(epoch), Offset(5)) for epoch in log_epochs]
-    started = [replace(one, position=at) for one, at in zip(knowing(both, known), positions, strict=True)]
+    started = [replace(one, log_end=at) for one, at in zip(knowing(both, known), positions, strict=True)]
     assert uncertain([*started, third]) == expected
 
 
@@ -229,36 +228,36 @@ def test_controller_whose_log_has_a_newer_epoch_starts_in_it_without_a_leader(
 
 def test_voter_that_does_not_fetch_is_down_and_keeps_its_last_log_end() -> None:
     quorum = situation("stopped 1 since 40s", "elected 3 last 30s")
-    first = restarted_voters(Facts(quorum))[0]
-    known = (first.key, first.alive, first.unreachable, first.position)
-    assert known == (key(1), False, False, (7, 9_920))
+    first = electors(Facts(quorum))[0]
+    known = (first.key, first.runs, first.reached, first.log_end)
+    assert known == (key(1), Part.LOST, Part.COUNTS, (7, 9_920))
 
 
 @pytest.mark.parametrize(("lag", "end"), [("500ms", 10_000), ("5s", 10_000), ("5001ms", 9_990)])
 def test_follower_that_is_a_fetch_behind_counts_as_level_with_the_leader(lag: str, end: int) -> None:
     """KIP-595: an idle follower of Kafka fetches every half second."""
     quorum = situation(f"behind 1 {lag}")
-    voters = restarted_voters(Facts(quorum))
-    assert [one.position for one in voters] == [(7, end), (7, 10_000), (7, 10_000)]
+    voters = electors(Facts(quorum))
+    assert [one.log_end for one in voters] == [(7, end), (7, 10_000), (7, 10_000)]
 
 
 def test_voter_of_which_no_poll_says_whether_it_fetches_counts_as_alive() -> None:
     quorum = situation("unpolled always")
-    voters = restarted_voters(Facts(quorum))
-    assert all(one.alive for one in voters)
+    voters = electors(Facts(quorum))
+    assert all(one.runs is Part.COUNTS for one in voters)
     assert forecast_election(voters).electable
 
 
 def test_faults_found_by_probes_can_be_ignored() -> None:
     quorum = situation("probe 1 name-not-found", "registers 2 at c2:19093")
-    assert [one.unreachable for one in restarted_voters(Facts(quorum))] == [True, True, False]
-    assert [one.unreachable for one in restarted_voters(Facts(quorum), use_probes=False)] == [False, True, False]
+    assert [one.reached is Part.LOST for one in electors(Facts(quorum))] == [True, True, False]
+    assert [one.reached is Part.LOST for one in electors(Facts(quorum), by_probes=False)] == [False, True, False]
 
 
 def test_voter_on_a_new_disk_cannot_give_the_vote_of_the_old_one() -> None:
     def electable(*commands: str) -> bool:
         quorum = situation(*commands)
-        return forecast_election(restarted_voters(Facts(quorum))).electable
+        return forecast_election(electors(Facts(quorum))).electable
 
     assert electable("stopped 1")
     assert not electable("stopped 1,2", "observer 2-new"), "controllers 2 and 3 run, and of three voters one is left"
@@ -266,9 +265,9 @@ def test_voter_on_a_new_disk_cannot_give_the_vote_of_the_old_one() -> None:
 
 def test_refusing_voter_may_be_moved_or_down() -> None:
     quorum = situation("probe 1,2 refused", "leaderless 3")
-    moved = restarted_voters(Facts(quorum))
+    moved = electors(Facts(quorum))
     assert forecast_election(moved).electable
-    assert not forecast_election(without_refusing_voters(Facts(quorum), moved)).electable
+    assert not forecast_election(electors(Facts(quorum), refusing_are_down=True)).electable
 
 
 def test_keys_are_sorted_and_written_whether_or_not_kafka_names_their_directory_ids() -> None:

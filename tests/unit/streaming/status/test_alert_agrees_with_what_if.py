@@ -6,13 +6,14 @@ from itertools import combinations
 
 import pytest
 
-from rules.answers.electability import electable, failures_left
+from rules.answers.election import electable, failures_left
+from rules.answers.what_if import Change, controllers_of_quorum
 from rules.evaluate import evaluate, thresholds_for
 from rules.facts.quorum import Facts
 from rules.finding import Finding
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
-from streaming.status.what_if import Change, controllers_of_quorum, what_if
+from streaming.status.what_if import what_if
 from tests.present import present
 from tests.situation.commands import situation
 
@@ -83,7 +84,8 @@ def test_certificates_that_only_the_monitor_may_not_accept_make_the_answer_unkno
     answer = what_if(controllers_of_quorum(Facts(quorum)), change)
     assert (answer.electable, answer.unknown) == (
         None,
-        "whether all take part is unknown: the monitor does not accept the certificate (controllers 1, 2 and 3)",
+        "whether controllers 1, 2 and 3 take part is unknown (the monitor does not accept the certificate); to find "
+        "out, compare the certificate with the truststores of the controllers, and with ssl_cafile",
     )
 
 
@@ -102,7 +104,7 @@ def test_a_voter_that_answers_no_new_connection_is_never_counted_on(result: str,
     controllers = controllers_of_quorum(Facts(situation(f"probe 1 {result}")))
     lost = what_if(controllers, Change(moved={}, lost=frozenset({NodeId(3)}), restarted=None))
     assert lost.electable is electable
-    assert ("no new connection of the monitor is answered (controller 1)" in str(lost.unknown)) is (electable is None)
+    assert ("whether controller 1 takes part is unknown" in str(lost.unknown)) is (electable is None)
     assert what_if(controllers, Change(moved={}, lost=frozenset(), restarted=None)).electable
 
 
@@ -125,8 +127,8 @@ def test_no_election_is_promised_while_a_controller_denies_what_the_others_send(
 
     assert (answer(), answer(5), answer(1)) == (None, None, True)
     assert answer(restarted=frozenset({NodeId(2)})), "the leader stays"
-    assert electable(Facts(quorum)) is None
-    assert failures_left(Facts(quorum)) is None
+    assert electable(Facts(quorum)).value is None
+    assert failures_left(Facts(quorum)).value is None
 
 
 def test_certificates_of_two_authorities_count_by_the_one_of_most() -> None:

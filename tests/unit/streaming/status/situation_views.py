@@ -53,6 +53,7 @@ _MODIFIERS = ("recorded", "not-queried", "only-configured")
 _THRESHOLDS = thresholds_for({})
 _LINKS = MessageLinks(docs_url="https://docs.example.com", page_url="https://watch.example.com/")
 _NUMBER = re.compile(r"<dt>([^<]+)</dt><dd>(.*?)</dd>", re.DOTALL)
+_SENTENCE = re.compile(r"<p class=\"gap\">(.*?)</p>", re.DOTALL)
 _COLUMNS = {"findings": "severity rule subject hold_s", "unknown": "rule subject why"}
 """Of the lists whose other sentences the table shows."""
 _ONLY_BY_NAME = ("unknown", "not_applicable")
@@ -184,7 +185,12 @@ def _page(quorum: Quorum, *, tracked: bool) -> Iterator[str]:
     yield f"{view.health.value}: {view.headline}"
     html = render_cluster(view, timeline_ms=(view.now_ms, view.now_ms))
     for name, value in _NUMBER.findall(html):
-        yield f"{name}: {' '.join(re.sub(r'<[^>]+>', ' ', value).split())}"
+        yield f"{name}: {_plain(value)}"
+    yield from map(_plain, _SENTENCE.findall(html))
+
+
+def _plain(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]+>", " ", html).split())
 
 
 def _slack(quorum: Quorum) -> Iterator[str]:

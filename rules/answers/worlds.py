@@ -18,6 +18,8 @@ from rules.formatting import numbered
 from rules.model.identifiers import NodeId
 
 _T = TypeVar("_T")
+_ENUMERATED = 9
+"""So many voters, more than Kafka recommends, are lost in all ways, and each doubt is tried by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,15 +83,21 @@ class World:
     def losses_survived(self, leader: NodeId, most: int) -> int:
         """Returns how many of the followers may be lost, whichever they are, the leader with them: others are elected.
 
-        A leader that the others may not reach does not stay while others are lost: then it need not be lost.
+        A leader that the others may not reach does not stay while others are lost: then it need not be lost. Of more
+        followers than `_ENUMERATED` the least number that is proved: all losses would be too many to try.
         """
+        slack = [len(one.reached) - one.needed for one in self.forecast.candidates]
+        # Of more winners than are lost, each with as many votes to spare, one is left that still wins.
+        proved = max((left for left in range(most + 1) if sum(one >= left for one in slack) > left), default=0)
+        if proved == most or len(self.followers) > _ENUMERATED:
+            return proved
         leads = {leader} - {one.key.id for one in self.electors if not one.can_be_followed}
         others = sorted(self.followers - leads)
-        for left in range(most, 0, -1):
+        for left in range(most, proved, -1):
             losses = (frozenset({*leads, *lost}) for lost in combinations(others, left - len(leads)))
             if all(any(one.wins_without(lost) for one in self.forecast.candidates) for lost in losses):
                 return left
-        return 0
+        return proved
 
 
 def world(of: Electorate, counting: Collection[NodeId]) -> World:
@@ -123,7 +131,7 @@ def decide(of: Electorate, ask: Callable[[World], _T]) -> Answer[_T]:
     every = frozenset(of.doubts)
     alone = [
         doubt
-        for node, doubt in of.doubts.items()
+        for node, doubt in (of.doubts if len(every) <= _ENUMERATED else {}).items()
         if ask(world(of, {node})) != worst or ask(world(of, every - {node})) != value
     ]
     return Answer(None, tuple(map(Undecided.by, alone or of.doubts.values())), worst=worst)

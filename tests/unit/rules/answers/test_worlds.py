@@ -126,6 +126,16 @@ def test_what_if_is_known_only_if_every_world_answers_the_same(
         assert found in resolved
 
 
+def test_of_many_voters_the_number_that_may_be_lost_is_proved_and_not_enumerated() -> None:
+    voters = voter_set(41)
+    electors = tuple(Elector(key=one.key, voters=voters) for one in voters.voters)
+    everyone = frozenset(one.key.id for one in electors)
+    unreached = replace(electors[0], reached=Part.LOST)
+
+    assert World(electors=electors, followers=everyone).losses_survived(NodeId(1), 20) == 20
+    assert World(electors=(unreached, *electors[1:]), followers=everyone).losses_survived(NodeId(1), 20) == 19
+
+
 def test_an_unknown_answer_names_each_voter_that_decides_it_and_what_to_do() -> None:
     voters = voter_set(3)
     sound, down = Elector(key=key(1), voters=voters), Elector(key=key(3), voters=voters, runs=Part.LOST)

@@ -76,7 +76,7 @@ from rules.answers.now import in_sync_text, leads
 from rules.answers.part import electors
 from rules.facts.contact import recorded_endpoints
 from rules.facts.endpoint import EndpointFault
-from rules.facts.endpoint_text import certificate_text, endpoint_kind, faults_text, probe_outcome
+from rules.facts.endpoint_text import certificate_text, endpoint_kind, evidence_of, faults_text
 from rules.facts.leadership import (
     Leaderless,
     last_leader,
@@ -325,10 +325,7 @@ def _down(quorum: Quorum, voters: tuple[NodeFacts, ...]) -> list[NodeFacts]:
 def _voter(quorum: Quorum, voter: NodeFacts) -> dict[str, Plain]:
     history = quorum.histories.get(voter.key)
     return {
-        "recorded_endpoint": str(voter.endpoint) if voter.endpoint else None,
-        "process": voter.process.value,
-        "probe_result": probe_outcome(voter),
-        "state_at_the_last_poll": voter.followed.value,
+        **evidence_of(voter),
         "log_end_offset": history.last_log_end_offset if history else None,
         "log_end_epoch": history.last_leader_epoch if history else None,
     }

@@ -56,7 +56,7 @@ from rules.answers.election import electable
 from rules.answers.forecast import ElectionForecast, forecast_election
 from rules.answers.part import electors
 from rules.facts.endpoint import CURED_BY_RESTART, EndpointFault
-from rules.facts.endpoint_text import doubt_text, endpoint_kind, faults_text, probe_outcome
+from rules.facts.endpoint_text import doubt_text, endpoint_kind, evidence_of, faults_text, probe_outcome
 from rules.facts.following import Following
 from rules.facts.leadership import last_leader
 from rules.facts.needs import Need
@@ -206,19 +206,14 @@ def _evidence(endpoints: _VoterEndpoints, voter: NodeFacts) -> dict[str, Plain]:
     quorum, probe = endpoints.facts.quorum, voter.probe
     registration = quorum.controllers.get(voter.id)
     return {
-        "voter": str(voter.key),
-        f"{endpoint_kind(quorum)}_endpoint": str(voter.endpoint),
+        **evidence_of(voter),
         "listener": voter.endpoint.listener if voter.endpoint else None,
         **({"voters_record_offset": quorum.committed.offset} if quorum.committed and not quorum.is_static else {}),
         "stale_because": [fault.value for fault in voter.faults],
-        "registered_endpoint": str(voter.registered) if voter.registered else None,
         "registered_at_offset": registration.at.offset if registration else None,
         "vantage": quorum.vantage.value,
-        "probe_result": probe_outcome(voter),
-        "probed_at_ms": probe.observed_at_ms if probe else None,
         "resolved_to": list(probe.addresses) if probe else [],
         **(_certificate(probe.certificate) if probe and probe.certificate else {}),
-        "voter_state": voter.following.value,
         **endpoints.evidence,
     }
 

@@ -24,7 +24,7 @@ What not to do
 from collections.abc import Iterable
 
 from rules.answers.now import in_sync_text, over
-from rules.facts.endpoint_text import endpoint_sentence
+from rules.facts.endpoint_text import endpoint_sentence, evidence_of
 from rules.facts.following import Following, lag_samples
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
@@ -69,7 +69,6 @@ def _finding(facts: Facts, poll: Poll, counts: tuple[int, int], status: VoterSta
     """Returns the finding about one voter; `counts`: how many voters are in sync, and how many there are."""
     in_sync, voters = counts
     needed = majority(voters)
-    endpoint = facts.quorum.recorded_endpoint(status.key.id)
     node, fetched = status.key.id, status.since_last_fetch_ms
     failed = (node,) if status.following is Following.NOT_FETCHING else ()
     fault = endpoint_sentence(facts.nodes, node) if status.following is Following.NOT_FETCHING else ""
@@ -78,8 +77,7 @@ def _finding(facts: Facts, poll: Poll, counts: tuple[int, int], status: VoterSta
         severity=Severity.WARNING,
         summary=f"{status.sentence}{fault} {in_sync} of {voters} voters are in sync; {needed_text(needed)}.",
         evidence={
-            "voter": str(status.key),
-            "recorded_endpoint": str(endpoint) if endpoint else None,
+            **evidence_of(facts.nodes[node]),
             "state": str(status),
             "failed_nodes": [*failed],
             "lag_trend": state.value if status.following is Following.LAGGING else "not fetching",

@@ -30,6 +30,7 @@ from collections.abc import Iterable
 from rules.answers.election import failures_left
 from rules.facts.damaged_log import HIDDEN
 from rules.facts.doubts import runs_no_controller
+from rules.facts.endpoint_text import evidence_of
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
 from rules.facts.node import Process
@@ -108,17 +109,15 @@ def _without_list(facts: Facts, voter: Voter, voters: int, why: str) -> Finding:
 
 def _finding(facts: Facts, voter: Voter, voters: int, what: str, remedy: tuple[str, ...]) -> Finding:
     quorum = facts.quorum
-    node, left = voter.key.id, failures_left(facts).value
+    node, left = voter.key.id, failures_left(facts)
+    tolerated = "unknown" if left.worst is None else f"{'maybe ' if left.value is None else ''}{max(0, left.worst)}"
     controller, broker = quorum.controllers.get(node), quorum.brokers.get(node)
-    endpoint = f"{'configured' if quorum.is_static else 'recorded'}_endpoint"
     return Finding(
         subject=Subject("voter", node),
         severity=Severity.WARNING,
-        summary=f"Voter {node} {what}. Failures tolerated: {'unknown' if left is None else max(0, left)} instead of "
-        f"{tolerated_failures(voters)}.",
+        summary=f"Voter {node} {what}. Failures tolerated: {tolerated} instead of {tolerated_failures(voters)}.",
         evidence={
-            "voter": str(voter.key),
-            endpoint: None if voter.endpoint is None else str(voter.endpoint),
+            **evidence_of(facts.nodes[node]),
             "controller_registered_at_offset": None if controller is None else controller.at.offset,
             "broker_registered_at_offset": None if broker is None else broker.at.offset,
             **_started(facts, node),

@@ -2,6 +2,7 @@
 
 from rules.facts.endpoint import EndpointDoubt, EndpointFault
 from rules.facts.node import NodeFacts, Nodes
+from rules.finding import Plain
 from rules.formatting import utc_text
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Answer, CertificateFault, Connection, Probe, Resolution
@@ -32,6 +33,20 @@ def probe_outcome(node: NodeFacts) -> str:
         Connection.TIMED_OUT: "the connection timed out",
         Connection.UNREACHABLE: "unreachable",
     }.get(probe.connection, "not tried")
+
+
+def evidence_of(voter: NodeFacts) -> dict[str, Plain]:
+    """Returns what is known of a voter, for people."""
+    probe = voter.probe
+    return {
+        "voter": str(voter.key),
+        "endpoint": None if voter.endpoint is None else str(voter.endpoint),
+        "registered_endpoint": None if voter.registered is None else str(voter.registered),
+        "process": voter.process.value,
+        "probe_result": probe_outcome(voter),
+        "probed_at_ms": None if probe is None else probe.observed_at_ms,
+        "followed_at_the_last_poll": voter.followed.value,
+    }
 
 
 def faults_text(node: NodeFacts) -> str:

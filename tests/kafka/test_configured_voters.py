@@ -140,7 +140,7 @@ def test_names_in_the_list_that_no_longer_resolve_are_reported(lab: MakeLab, tmp
         assert {one["id"]: (one["recorded"], one["verdict"]) for one in shown["endpoints"]} == {
             each: (endpoint, "stale" if each == lost else "ok") for each, endpoint in endpoints.items()
         }
-        assert alert.evidence["configured_endpoint"] in endpoints.values()
+        assert alert.evidence["endpoint"] in endpoints.values()
         monitor.wait_for("stale-voter-endpoint", "resolved", within_s=60)
         assert monitor.rules == {"stale-voter-endpoint"}
 

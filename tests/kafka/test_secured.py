@@ -297,7 +297,7 @@ def test_voter_with_an_expired_certificate_cannot_be_elected_or_vote_and_is_repo
             f"Voter {broken}'s recorded endpoint {endpoint} presents a certificate that expired at "
         )
         assert f"any of controllers {min(leader, other)} and {max(leader, other)} stopped too" in alert.summary
-        assert (alert.severity, alert.evidence["voter_state"]) == ("warning", "in sync")
+        assert (alert.severity, alert.evidence["followed_at_the_last_poll"]) == ("warning", "in sync")
         assert alert.remedy[0].startswith("# Renew the certificate of controller")
         assert not [line for line in alert.remedy if "TLS settings" in line]
 

@@ -93,11 +93,6 @@ def _leader_answers_ms(quorum: Quorum) -> list[Millis]:
     return [at for at in times if at is not None]
 
 
-def current_leader(nodes: Nodes) -> NodeId | None:
-    """Returns the leader by the newest evidence; None if the quorum has none or nothing is known."""
-    return None if leaderless(nodes) else nodes.quorum.leader_id
-
-
 def last_leader(quorum: Quorum) -> NodeId | None:
     """Returns the leader of the newest known epoch, also if the quorum has no leader now; None if it is not known.
 

@@ -77,7 +77,7 @@ class Facts:
     former_voters = _fact(lambda facts: voter_status.former_voters(facts.quorum))
     replaced_disks = _fact(lambda facts: voter_status.replaced_disks(facts.nodes))
     voter_lists = _fact(lambda facts: static_voters.voter_lists(facts.quorum))
-    two_majorities = _fact(lambda facts: static_voters.two_majorities(facts.quorum))
+    two_majorities = _fact(lambda facts: static_voters.two_majorities(facts.voter_lists))
     without_list = _fact(lambda facts: static_voters.without_list(facts.nodes))
     with_doubtful_list = _fact(lambda facts: static_voters.with_doubtful_list(facts.nodes))
     unlike_listeners = _fact(lambda facts: unlike_listeners.unlike_listeners(facts.nodes))

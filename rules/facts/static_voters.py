@@ -50,9 +50,9 @@ def voter_lists(quorum: Quorum) -> Mapping[NodeId, str]:
     return lists
 
 
-def two_majorities(quorum: Quorum) -> bool:
+def two_majorities(lists: Mapping[NodeId, str]) -> bool:
     """Returns whether two majorities without a common voter are possible, because controllers have different lists."""
-    ids = {_ids(text) for text in voter_lists(quorum).values()}
+    ids = {_ids(text) for text in lists.values()}
     return any(majority(len(one)) + majority(len(other)) <= len(one | other) for one in ids for other in ids - {one})
 
 

@@ -4,8 +4,8 @@ from rules.answers.election import failures_left
 from rules.answers.part import electorate
 from rules.answers.worlds import best, depends_on
 from rules.facts.following import Following
+from rules.facts.following_text import further_failures_text
 from rules.facts.quorum import Facts
-from rules.facts.voter_status import further_failures_text
 from rules.formatting import and_join, plural
 from rules.model.membership import majority
 from rules.model.quorum import Quorum
@@ -33,11 +33,11 @@ def committed_voters(quorum: Quorum) -> str:
 
 def in_sync_text(facts: Facts) -> str:
     """Returns how many voters are in sync, and how many more may fail, as a sentence; empty if it is not known."""
-    statuses, left = facts.voter_statuses, failures_left(facts)
+    statuses, left = facts.nodes.polled_voters, failures_left(facts)
     if not statuses or left.unobserved:
         return ""
     voters, verb = plural(len(statuses), "voter"), "is" if len(statuses) == 1 else "are"
-    in_sync = {status.key.id for status in statuses if status.following is Following.IN_SYNC}
+    in_sync = {status.id for status in statuses if status.following is Following.IN_SYNC}
     said = f"{len(in_sync)} of {voters} {verb} in sync"
     if left.value is None:
         return f"{said}; how many more may fail is not known: {depends_on(left.undecided)}."

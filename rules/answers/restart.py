@@ -19,7 +19,7 @@ from rules.facts.following import Following, following, same_replica, since_caug
 from rules.facts.freshness import NO_VOTERS_RECORD, POLLS_ONLY, fresh_poll, log_read_problem, poll_problem
 from rules.facts.node import NodeFacts
 from rules.facts.quorum import Facts
-from rules.facts.voter_status import half_done
+from rules.facts.voter_changes import half_done
 from rules.finding import Finding, Thresholds
 from rules.formatting import and_join, ms_text, needed_text, plural
 from rules.model.identifiers import NodeId, ReplicaKey

@@ -27,11 +27,12 @@ from collections.abc import Iterable
 
 from rules.answers.now import leads
 from rules.facts.following import NEAR_RECORDS, Following, lag_samples
+from rules.facts.following_text import follows_text, path_text
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
+from rules.facts.node import NodeFacts
 from rules.facts.quorum import Facts
 from rules.facts.replica_lag import WINDOW, Readiness, readiness
-from rules.facts.voter_status import VoterStatus
 from rules.finding import Finding, NotApplicable, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, duration, plural
 from rules.model.quorum import Quorum
@@ -66,10 +67,10 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
         return
     if wait.average_ms < thresholds.ms(SLOW.name):
         return
-    statuses = facts.voter_statuses
+    statuses = facts.nodes.polled_voters
     late_ms = min(wait.average_ms, max(wait.lags_ms.values()))
     slow = [status for status in statuses if wait.lags_ms.get(str(status.key), -1) >= late_ms]
-    catching_up = [status.key.id for status in slow if _catches_up(quorum, status, thresholds)]
+    catching_up = [status.id for status in slow if _catches_up(quorum, status, thresholds)]
     if catching_up:
         yield UnknownResult(why=f"catching up: {and_join(f'voter {node}' for node in catching_up)}")
         return
@@ -77,13 +78,13 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     yield _finding(facts, poll, wait, slow, Severity.CRITICAL if near else Severity.WARNING)
 
 
-def _catches_up(quorum: Quorum, status: VoterStatus, thresholds: Thresholds) -> bool:
+def _catches_up(quorum: Quorum, status: NodeFacts, thresholds: Thresholds) -> bool:
     samples, limit_ms = lag_samples(quorum, status.key), quorum.ages.fetch_ms
     state = readiness(samples, limit_ms=limit_ms, window=int(thresholds[WINDOW.name]))
     return (status.lag or 0) > NEAR_RECORDS and state is Readiness.CATCHING_UP
 
 
-def _finding(facts: Facts, poll: Poll, wait: CommitWait, slow: list[VoterStatus], severity: Severity) -> Finding:
+def _finding(facts: Facts, poll: Poll, wait: CommitWait, slow: list[NodeFacts], severity: Severity) -> Finding:
     absent = [status for status in slow if status.following is Following.NOT_FETCHING]
     near = severity is Severity.CRITICAL
     consequence = "An election is near, and until it ends nothing is committed" if near else "Each change takes longer"
@@ -91,7 +92,7 @@ def _finding(facts: Facts, poll: Poll, wait: CommitWait, slow: list[VoterStatus]
         subject=Subject("quorum"),
         severity=severity,
         summary=f"Metadata commits are slow: a record waits {duration(wait.average_ms)} on average until a majority of "
-        f"the voters has it. {_cause(poll, wait, slow)} {consequence}: new topics, ISR changes, new leaders of "
+        f"the voters has it. {_cause(facts, poll, wait, slow)} {consequence}: new topics, ISR changes, new leaders of "
         "partitions.",
         evidence={
             "average_wait": duration(wait.average_ms),
@@ -99,8 +100,11 @@ def _finding(facts: Facts, poll: Poll, wait: CommitWait, slow: list[VoterStatus]
             "leader_epoch": poll.leader_epoch,
             "leader_answers_after": _time(wait.answer_ms),
             "voters": {
-                str(status.key): f"{status}; lags by {_time(wait.lags_ms.get(str(status.key), 0))} on average"
-                for status in facts.voter_statuses
+                str(
+                    status.key
+                ): f"{follows_text(facts.nodes, status)}; lags by {_time(wait.lags_ms.get(str(status.key), 0))} on "
+                "average"
+                for status in facts.nodes.polled_voters
             },
         },
         remedy=(
@@ -108,7 +112,7 @@ def _finding(facts: Facts, poll: Poll, wait: CommitWait, slow: list[VoterStatus]
             "# Check that no voter lags any longer",
             describe_replication(facts),
         ),
-        starts=tuple(status.key.id for status in absent),
+        starts=tuple(status.id for status in absent),
     )
 
 
@@ -117,31 +121,33 @@ def _leader_is_slow(wait: CommitWait) -> bool:
     return 2 * wait.answer_ms >= wait.average_ms
 
 
-def _cause(poll: Poll, wait: CommitWait, slow: list[VoterStatus]) -> str:
+def _how(facts: Facts, wait: CommitWait, status: NodeFacts) -> str:
+    if status.following is Following.NOT_FETCHING:
+        return follows_text(facts.nodes, status)
+    return duration(wait.lags_ms[str(status.key)])
+
+
+def _cause(facts: Facts, poll: Poll, wait: CommitWait, slow: list[NodeFacts]) -> str:
     if _leader_is_slow(wait):
         return (
             f"The leader is slow, controller {poll.leader_id}: it takes {duration(wait.answer_ms)} to answer a poll, "
             "as with a slow disk, too little CPU or long garbage collections."
         )
-    late = and_join(
-        f"{status.key.id} "
-        f"({status if status.following is Following.NOT_FETCHING else duration(wait.lags_ms[str(status.key)])})"
-        for status in slow
-    )
+    late = and_join(f"{status.id} ({_how(facts, wait, status)})" for status in slow)
     return (
         f"{plural(len(slow), 'voter')} of {len(wait.lags_ms)} {'is' if len(slow) == 1 else 'are'} late: {late}. The "
         f"leader, controller {poll.leader_id}, answers in time."
     )
 
 
-def _remedy(facts: Facts, poll: Poll, wait: CommitWait, slow: list[VoterStatus]) -> Iterable[str]:
+def _remedy(facts: Facts, poll: Poll, wait: CommitWait, slow: list[NodeFacts]) -> Iterable[str]:
     if _leader_is_slow(wait):
         yield _check_host(f"{poll.leader_id}, the leader")
         yield f"# If its disk is slow, give metadata.log.dir of controller {poll.leader_id} a disk of its own"
     for status in sorted(slow, key=lambda one: one.following is not Following.NOT_FETCHING):
         if status.following is Following.IN_SYNC and not _leader_is_slow(wait):
-            yield _check_host(str(status.key.id))
-            yield f"# Check the path {status.path} for long round trips and lost packets"
+            yield _check_host(str(status.id))
+            yield f"# Check the path {path_text(facts.nodes, status)} for long round trips and lost packets"
         else:
             yield from bring_in_sync(facts, status)
 

@@ -35,10 +35,11 @@ from rules.answers.now import in_sync_text, over
 from rules.facts.doubts import IN_DOUBT
 from rules.facts.endpoint_text import endpoint_sentence
 from rules.facts.following import Following
+from rules.facts.following_text import follows_sentence, follows_text, in_sync_count, replaced_by
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
+from rules.facts.node import NodeFacts
 from rules.facts.quorum import Facts
-from rules.facts.voter_status import VoterStatus, in_sync_count
 from rules.finding import Finding, FindingFacts, Plain, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, ms_text, needed_text, numbered, plural
 from rules.model.identifiers import Millis, NodeId
@@ -70,10 +71,10 @@ _SEVERAL = 3
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum if it tolerates no further failure, or tolerated none for too long."""
     poll = needed(facts.quorum.poll)
-    statuses = facts.voter_statuses
+    statuses = facts.nodes.polled_voters
     missing = [status for status in statuses if status.following is not Following.IN_SYNC]
     spare = in_sync_count(statuses) - majority(len(statuses))
-    if missing and spare <= 0 and all(status.replaced_by for status in missing):
+    if missing and spare <= 0 and all(replaced_by(facts.nodes, status) for status in missing):
         why = f"only voters whose disk was replaced are missing: {and_join(status.key for status in missing)}"
         yield UnknownResult(subject=Subject("quorum"), why=why)
         return
@@ -82,7 +83,7 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     if too_long or (missing and spare <= 0):
         yield _finding(facts, poll, statuses, recent.sentence(window) if too_long else None, recent)
     elif spare > 0 and (doubts := facts.doubts_about(IN_DOUBT)) and (failures_left(facts).worst or 0) <= 0:
-        named = (status.key.id for status in statuses if status.key.id in doubts)
+        named = (status.id for status in statuses if status.id in doubts)
         why = and_join((f"controller {node} {doubts[node].why}" for node in named), 3)
         yield UnknownResult(subject=Subject("quorum"), why=f"whether it tolerates a failure: {why}")
 
@@ -136,12 +137,12 @@ def _recent_outages(quorum: Quorum, poll: Poll, window: Millis) -> _RecentOutage
 
 
 def _finding(
-    facts: Facts, poll: Poll, statuses: tuple[VoterStatus, ...], too_long: str | None, recent: _RecentOutages
+    facts: Facts, poll: Poll, statuses: tuple[NodeFacts, ...], too_long: str | None, recent: _RecentOutages
 ) -> Finding:
     """`too_long`: the sentence about the recent outages that make the alert fire without the hold."""
     missing = [status for status in statuses if status.following is not Following.IN_SYNC]
     in_sync, required = in_sync_count(statuses), majority(len(statuses))
-    down = [status.key.id for status in missing if status.following is Following.NOT_FETCHING]
+    down = [status.id for status in missing if status.following is Following.NOT_FETCHING]
     failing = recent.failing if too_long else []
     failed = (*failing, *(node for node in down if node not in failing))
     outages: dict[str, Plain] = {
@@ -153,7 +154,7 @@ def _finding(
         severity=Severity.CRITICAL if in_sync < required else Severity.WARNING,
         summary=_summary(facts, statuses, missing) + (f" {too_long}" if too_long else ""),
         evidence={
-            "voters": {str(status.key): str(status) for status in statuses},
+            "voters": {str(status.key): follows_text(facts.nodes, status) for status in statuses},
             "voters_in_sync": in_sync,
             "majority": required,
             "further_failures_tolerated": max(0, in_sync - required),
@@ -171,7 +172,7 @@ def _finding(
     )
 
 
-def _summary(facts: Facts, statuses: tuple[VoterStatus, ...], missing: list[VoterStatus]) -> str:
+def _summary(facts: Facts, statuses: tuple[NodeFacts, ...], missing: list[NodeFacts]) -> str:
     required = majority(len(statuses))
     spare, sentences = in_sync_count(statuses) - required, _voter_sentences(facts, missing)
     counted = f"{in_sync_count(statuses)} of {len(statuses)} voters are in sync"
@@ -188,11 +189,13 @@ def _summary(facts: Facts, statuses: tuple[VoterStatus, ...], missing: list[Vote
     return f"{sentences} {problem}" if len(missing) == 1 else f"{problem} {sentences}"
 
 
-def _voter_sentences(facts: Facts, missing: list[VoterStatus], most: int = 3) -> str:
+def _voter_sentences(facts: Facts, missing: list[NodeFacts], most: int = 3) -> str:
     sentences = []
     for status in missing[:most]:
         silent = status.following is Following.NOT_FETCHING
-        sentences.append(status.sentence + (endpoint_sentence(facts.nodes, status.key.id) if silent else ""))
+        sentences.append(
+            follows_sentence(facts.nodes, status) + (endpoint_sentence(facts.nodes, status.id) if silent else "")
+        )
     if len(missing) > most:
         more = len(missing) - most
         sentences.append(f"{plural(more, 'more voter')} {'is' if more == 1 else 'are'} not in sync.")
@@ -200,11 +203,11 @@ def _voter_sentences(facts: Facts, missing: list[VoterStatus], most: int = 3) ->
 
 
 def _remedy(
-    facts: Facts, statuses: tuple[VoterStatus, ...], missing: list[VoterStatus], failing: list[NodeId]
+    facts: Facts, statuses: tuple[NodeFacts, ...], missing: list[NodeFacts], failing: list[NodeId]
 ) -> Iterable[str]:
     for status in missing:
-        if status.replaced_by:
-            new, old = status.replaced_by, status.key
+        if replaced_by(facts.nodes, status):
+            new, old = replaced_by(facts.nodes, status), status.key
             yield f"# Make {new} the voter instead of {old}: the controller has a new log directory"
         else:
             yield from bring_in_sync(facts, status)
@@ -223,8 +226,8 @@ def _remedy(
     yield describe_status(facts)
 
 
-def _stable(statuses: tuple[VoterStatus, ...], failing: list[NodeId]) -> list[NodeId]:
-    in_sync = (status.key.id for status in statuses if status.following is Following.IN_SYNC)
+def _stable(statuses: tuple[NodeFacts, ...], failing: list[NodeId]) -> list[NodeId]:
+    in_sync = (status.id for status in statuses if status.following is Following.IN_SYNC)
     return [node for node in in_sync if node not in failing]
 
 

@@ -22,10 +22,11 @@ from collections.abc import Iterable
 
 from rules.answers.now import leads
 from rules.facts.following import Following
+from rules.facts.following_text import follows_text, in_sync_count
 from rules.facts.freshness import needed, poll_problem
 from rules.facts.needs import Need
+from rules.facts.node import NodeFacts
 from rules.facts.quorum import Facts
-from rules.facts.voter_status import VoterStatus, in_sync_count
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import needed_text, plural, utc_text
 from rules.model.identifiers import Millis
@@ -57,10 +58,10 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     uncommitted = poll.leader.log_end_offset - (quorum.high_watermark or 0)
     if unchanged_for > thresholds.ms(STILL.name) and uncommitted > 0:
         since = quorum.high_watermark_since_ms
-        yield _finding(facts, poll, facts.voter_statuses, since, uncommitted)
+        yield _finding(facts, poll, facts.nodes.polled_voters, since, uncommitted)
 
 
-def _finding(facts: Facts, poll: Poll, statuses: tuple[VoterStatus, ...], since: Millis, uncommitted: int) -> Finding:
+def _finding(facts: Facts, poll: Poll, statuses: tuple[NodeFacts, ...], since: Millis, uncommitted: int) -> Finding:
     quorum = facts.quorum
     needed, in_sync = majority(len(statuses)), in_sync_count(statuses)
     high_watermark = "unknown" if quorum.high_watermark is None else f"at {quorum.high_watermark}"
@@ -82,16 +83,19 @@ def _finding(facts: Facts, poll: Poll, statuses: tuple[VoterStatus, ...], since:
             "voters_in_sync": in_sync,
             "majority": needed,
             "voters": {
-                str(status.key): f"{status}; log ends at {_or_unknown(status.log_end_offset)}" for status in statuses
+                str(
+                    status.key
+                ): f"{follows_text(facts.nodes, status)}; log ends at {_or_unknown(status.log_end_offset)}"
+                for status in statuses
             },
         },
         remedy=tuple(_remedy(facts, poll, statuses)),
-        starts=tuple(status.key.id for status in statuses if status.following is Following.NOT_FETCHING)
+        starts=tuple(status.id for status in statuses if status.following is Following.NOT_FETCHING)
         or (poll.leader_id,),
     )
 
 
-def _remedy(facts: Facts, poll: Poll, statuses: tuple[VoterStatus, ...]) -> Iterable[str]:
+def _remedy(facts: Facts, poll: Poll, statuses: tuple[NodeFacts, ...]) -> Iterable[str]:
     missing = [status for status in statuses if status.following is not Following.IN_SYNC]
     for status in missing:
         yield from bring_in_sync(facts, status)

@@ -34,7 +34,7 @@ from rules.facts.freshness import fresh_poll, needed
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.facts.replica_lag import WINDOW, Readiness, readiness
-from rules.facts.voter_status import HALF_DONE, half_done
+from rules.facts.voter_changes import HALF_DONE, half_done
 from rules.finding import Finding, Plain, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, first_values, ms_text, plural
 from rules.model.ages import OBSERVER_SESSION_MS

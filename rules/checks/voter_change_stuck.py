@@ -31,10 +31,12 @@ from dataclasses import dataclass
 
 from rules.answers.now import committed_voters
 from rules.facts.following import Following, following, same_replica
+from rules.facts.following_text import follows_text, in_sync_count
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
+from rules.facts.node import NodeFacts
 from rules.facts.quorum import Facts
-from rules.facts.voter_status import VoterStatus, in_sync_count, moving_voters
+from rules.facts.voter_changes import moving_voters
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, hold, window_of
 from rules.formatting import and_join, ms_text, needed_text, utc_text
 from rules.model.history import VoterChange
@@ -62,7 +64,7 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     removed = _missing(committed.keys, poll.voter_keys)
     moving = moving_voters(poll, committed)
     if added or removed or moving:
-        statuses = facts.voter_statuses
+        statuses = facts.nodes.polled_voters
         yield _finding(facts, committed, poll, _Change(added=added, removed=removed, moving=moving), statuses)
     yield from _repeated_removals(facts, poll, thresholds)
 
@@ -96,7 +98,7 @@ def _finding(
     committed: VoterSet,
     poll: Poll,
     change: _Change,
-    statuses: tuple[VoterStatus, ...],
+    statuses: tuple[NodeFacts, ...],
 ) -> Finding:
     in_sync, needed = in_sync_count(statuses), majority(len(statuses))
     return Finding(
@@ -112,7 +114,7 @@ def _finding(
             },
             "committed_voters": [str(voter.key) for voter in committed.voters],
             "voters_record_offset": committed.offset,
-            "voters_of_the_new_set": {str(status.key): str(status) for status in statuses},
+            "voters_of_the_new_set": {str(status.key): follows_text(facts.nodes, status) for status in statuses},
             "voters_in_sync": in_sync,
             "majority": needed,
             "leader": poll.leader_id,
@@ -120,11 +122,11 @@ def _finding(
             "high_watermark": facts.quorum.high_watermark,
         },
         remedy=tuple(_remedy(facts, poll, statuses)),
-        starts=tuple(status.key.id for status in statuses if status.following is Following.NOT_FETCHING),
+        starts=tuple(status.id for status in statuses if status.following is Following.NOT_FETCHING),
     )
 
 
-def _remedy(facts: Facts, poll: Poll, statuses: tuple[VoterStatus, ...]) -> Iterable[str]:
+def _remedy(facts: Facts, poll: Poll, statuses: tuple[NodeFacts, ...]) -> Iterable[str]:
     for status in statuses:
         yield from bring_in_sync(facts, status)
     if all(status.following is Following.IN_SYNC for status in statuses):

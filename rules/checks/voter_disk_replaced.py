@@ -29,11 +29,12 @@ from typing import NamedTuple
 
 from rules.answers.election import failures_left
 from rules.facts.following import Following, following, lag_ms, same_replica
+from rules.facts.following_text import further_failures_text
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.facts.replica_lag import last_fetch_text
-from rules.facts.voter_status import HALF_DONE, further_failures_text, half_done
+from rules.facts.voter_changes import HALF_DONE, half_done
 from rules.finding import Finding, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis, ReplicaKey

@@ -26,11 +26,12 @@ from collections.abc import Iterable
 from rules.answers.now import in_sync_text, over
 from rules.facts.endpoint_text import endpoint_sentence, evidence_of
 from rules.facts.following import Following, lag_samples
+from rules.facts.following_text import follows_sentence, follows_text, in_sync_count, path_text, replaced_by
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
+from rules.facts.node import NodeFacts
 from rules.facts.quorum import Facts
 from rules.facts.replica_lag import CATCHING_UP_FOR, WINDOW, Readiness, readiness
-from rules.facts.voter_status import VoterStatus, in_sync_count
 from rules.finding import Finding, FindingFacts, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import needed_text, utc_text
 from rules.model.membership import majority
@@ -44,15 +45,16 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each voter that is not in sync."""
     quorum = facts.quorum
     poll = needed(quorum.poll)
-    statuses = facts.voter_statuses
+    statuses = facts.nodes.polled_voters
     in_sync, window = in_sync_count(statuses), int(thresholds[WINDOW.name])
     for status in statuses:
-        subject = Subject("voter", status.key.id)
+        subject = Subject("voter", status.id)
         if status.following is Following.IN_SYNC:
             continue
-        if status.replaced_by:
+        if replaced_by(facts.nodes, status):
             yield UnknownResult(
-                subject=subject, why=f"its log directory was replaced: {status.replaced_by} fetches instead"
+                subject=subject,
+                why=f"its log directory was replaced: {replaced_by(facts.nodes, status)} fetches instead",
             )
             continue
         samples = lag_samples(quorum, status.key)
@@ -65,23 +67,24 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
             yield _finding(facts, poll, (in_sync, len(statuses)), status, state)
 
 
-def _finding(facts: Facts, poll: Poll, counts: tuple[int, int], status: VoterStatus, state: Readiness) -> Finding:
+def _finding(facts: Facts, poll: Poll, counts: tuple[int, int], status: NodeFacts, state: Readiness) -> Finding:
     """Returns the finding about one voter; `counts`: how many voters are in sync, and how many there are."""
     in_sync, voters = counts
     needed = majority(voters)
-    node, fetched = status.key.id, status.since_last_fetch_ms
+    node, fetched = status.id, status.last_fetch_age_ms
     failed = (node,) if status.following is Following.NOT_FETCHING else ()
     fault = endpoint_sentence(facts.nodes, node) if status.following is Following.NOT_FETCHING else ""
     return Finding(
         subject=Subject("voter", node),
         severity=Severity.WARNING,
-        summary=f"{status.sentence}{fault} {in_sync} of {voters} voters are in sync; {needed_text(needed)}.",
+        summary=f"{follows_sentence(facts.nodes, status)}{fault} {in_sync} of {voters} voters are in sync; "
+        f"{needed_text(needed)}.",
         evidence={
             **evidence_of(facts.nodes[node]),
-            "state": str(status),
+            "state": follows_text(facts.nodes, status),
             "failed_nodes": [*failed],
             "lag_trend": state.value if status.following is Following.LAGGING else "not fetching",
-            "path": status.path,
+            "path": path_text(facts.nodes, status),
             "log_end_offset": status.log_end_offset,
             "records_behind": status.lag,
             "last_fetch": None if fetched is None else utc_text(poll.observed_at_ms - fetched),
@@ -99,14 +102,14 @@ def _finding(facts: Facts, poll: Poll, counts: tuple[int, int], status: VoterSta
 
 
 def _resolved(facts: Facts, subject: Subject) -> str:
-    statuses = {each.key.id: each for each in facts.voter_statuses}
+    statuses = {each.key.id: each for each in facts.nodes.polled_voters}
     if not statuses:
         return over(subject)
     status = statuses.get(subject.node)
     if status is None:
         return f"Controller {subject.node} is not a voter."
     now = "is in sync" if status.following is Following.IN_SYNC else "fetches"
-    return f"Voter {status.key.id} {now}. {in_sync_text(facts)}"
+    return f"Voter {status.id} {now}. {in_sync_text(facts)}"
 
 
 RULE = Rule(

@@ -68,6 +68,12 @@ class Contact:
     """How it followed at the newest poll, however old that is."""
     replacement: ReplicaKey | None
     """Another directory of its node that fetches now, without a vote."""
+    last_fetch_age_ms: Millis | None
+    """How long before the newest poll it last fetched, by the leader's clock; None if that is not known."""
+    lag_ms: Millis | None
+    """How long before the newest poll it had last caught up, by the leader's clock; None if that is not known."""
+    lag: int | None
+    """How many records its log ends before the leader's; None if one of both ends is unknown."""
     fetched_at_ms: Millis | None
     """When it last fetched, by the newest poll and the monitor's clock; None if it does not fetch, or it is unknown."""
     probe: Probe | None
@@ -89,6 +95,11 @@ class Contact:
     now_ms: Millis
     leader_ahead_ms: int | None
     """By how much the leader's clock is ahead of the monitor's, by the newest poll; None if it is not known."""
+
+    @property
+    def log_end_offset(self) -> Offset | None:
+        """Where its log ends, as the leader knows it."""
+        return self.row.log_end_offset if self.row else None
 
     @property
     def fetched_since_probe(self) -> bool:

@@ -4,7 +4,7 @@ Rules, remedies, resolved texts, evidence, status, what-if and safe-to-restart r
 than `Quorum.ages` allow, or from before a gap, are not known here.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -23,13 +23,20 @@ from rules.facts.endpoint import (
     is_unanswered,
     is_unserved,
 )
-from rules.facts.following import fetching_replacement, following, same_replica, since_last_fetch_ms
+from rules.facts.following import (
+    fetching_replacement,
+    following,
+    records_behind,
+    same_replica,
+    since_caught_up_ms,
+    since_last_fetch_ms,
+)
 from rules.facts.freshness import fresh_poll
 from rules.model.identifiers import Endpoint, Millis, NodeId, ReplicaKey, at_listener
 from rules.model.membership import VoterSet
 from rules.model.monitoring import Answer, Connection, Probe, Resolution, Vantage
 from rules.model.quorum import Quorum
-from rules.model.replica import Poll, Replica
+from rules.model.replica import Poll
 
 
 class Process(StrEnum):
@@ -153,7 +160,8 @@ class Nodes(Mapping[NodeId, NodeFacts]):
         """The newest DescribeQuorum answer, if it is current."""
         self.dialled: VoterSet | None = contact.dialled_voters(quorum)
         """The voters with the endpoints at which the others dial them; None if these are not known."""
-        self._by_id = _node_facts(quorum, self.poll, frozenset() if self.dialled is None else self.dialled.ids)
+        self._make = _maker(quorum, self.poll, frozenset() if self.dialled is None else self.dialled.ids)
+        self._by_id = {key.id: self._make(key) for key in _keys(quorum, self.poll).values()}
 
     def __getitem__(self, node: NodeId) -> NodeFacts:
         return self._by_id[node]
@@ -168,6 +176,14 @@ class Nodes(Mapping[NodeId, NodeFacts]):
     def voters(self) -> tuple[NodeFacts, ...]:
         """What is known of each voter of `dialled`, by node id."""
         return tuple(self._by_id[node] for node in sorted(self.dialled.ids)) if self.dialled else ()
+
+    @cached_property
+    def polled_voters(self) -> tuple[NodeFacts, ...]:
+        """What is known of each voter of the newest poll, with the directory listed there: a majority of the leader's
+        latest set commits and elects. None without a current poll in which the leader has a row."""
+        keys = sorted(self.poll.voter_keys) if self.poll is not None and self.poll.leader is not None else ()
+        known = ((key, self._by_id[key.id]) for key in keys)
+        return tuple(voter if voter.key == key else self._make(key) for key, voter in known)
 
     @cached_property
     def at(self) -> Mapping[str, NodeId]:
@@ -186,29 +202,38 @@ class Nodes(Mapping[NodeId, NodeFacts]):
         return self._by_id[node].process if node in self._by_id else Process.UNKNOWN
 
 
-def _node_facts(quorum: Quorum, poll: Poll | None, dialled: frozenset[NodeId]) -> Mapping[NodeId, NodeFacts]:
-    """Returns the facts of each voter, and of each registered controller: first what each shows of the others."""
+def _keys(quorum: Quorum, poll: Poll | None) -> Mapping[NodeId, ReplicaKey]:
+    """Returns each voter and each registered controller, with the directory with which it votes, or else fetches."""
     listed = {voter.key.id: voter.key for voter in quorum.voters}
     if quorum.poll is not None:
         listed |= {row.key.id: row.key for row in quorum.poll.voters if row.key.id not in listed}
-    ids = sorted({*listed, *quorum.controllers})
-    endpoints = {node: contact.dialled_endpoint(quorum, node) for node in ids}
-    probes = {node: contact.newest_probe(quorum, node, endpoints[node]) for node in ids}
+    rows = {} if poll is None else poll.rows_by_id
+    return {
+        node: listed.get(node) or (rows[node][0].key if node in rows else ReplicaKey(id=node, directory_id=None))
+        for node in sorted({*listed, *quorum.controllers})
+    }
+
+
+def _maker(quorum: Quorum, poll: Poll | None, dialled: frozenset[NodeId]) -> Callable[[ReplicaKey], NodeFacts]:
+    """Returns what makes the facts of a node: what each shows of the others is found out first."""
+    keys = _keys(quorum, poll)
+    endpoints = {node: contact.dialled_endpoint(quorum, node) for node in keys}
+    probes = {node: contact.newest_probe(quorum, node, endpoints[node]) for node in keys}
     known = {node: probe for node, probe in probes.items() if probe is not None and node in dialled}
     answering = {node for node, probe in known.items() if contact.is_answered(probe)}
     verified = {node for node, probe in known.items() if probe.certificate is not None and probe.certificate.verified}
-    rows = {} if poll is None else poll.rows_by_id
-    keys = {node: _key(node, listed.get(node), rows.get(node, ())) for node in ids}
     leader = None if poll is None else poll.leader_id
     led = poll is not None and any(
         following(quorum, poll, keys[row.key.id]).fetches for row in poll.voters if row.key.id != leader
     )
     ahead = contact.leader_ahead_ms(quorum)
-    return {
-        node: _facts(
+
+    def make(key: ReplicaKey) -> NodeFacts:
+        node = key.id
+        return _facts(
             quorum,
             poll,
-            keys[node],
+            key,
             endpoint=endpoints[node],
             probe=probes[node],
             peers=Others(
@@ -216,12 +241,8 @@ def _node_facts(quorum: Quorum, poll: Poll | None, dialled: frozenset[NodeId]) -
             ),
             leader_ahead_ms=ahead,
         )
-        for node in ids
-    }
 
-
-def _key(node: NodeId, voting: ReplicaKey | None, rows: tuple[Replica, ...]) -> ReplicaKey:
-    return voting or (rows[0].key if rows else ReplicaKey(id=node, directory_id=None))
+    return make
 
 
 def _facts(
@@ -240,7 +261,7 @@ def _facts(
     view = quorum.leader_views.get(place)
     now, failures = following(quorum, poll, key), contact.failures_at(quorum, place)
     replacement = fetching_replacement(quorum, poll, key)
-    age = since_last_fetch_ms(quorum, poll, key) if poll is not None and now.fetches else None
+    age = None if poll is None else since_last_fetch_ms(quorum, poll, key)
     return NodeFacts(
         id=key.id,
         key=key,
@@ -251,7 +272,12 @@ def _facts(
         following=now,
         followed=now if poll is not None else following(quorum, quorum.poll, key),
         replacement=replacement,
-        fetched_at_ms=None if poll is None or age is None else Millis(poll.observed_at_ms - age),
+        last_fetch_age_ms=age,
+        lag_ms=None if poll is None else since_caught_up_ms(quorum, poll, key),
+        lag=None if poll is None else records_behind(poll, row),
+        fetched_at_ms=Millis(poll.observed_at_ms - age)
+        if poll is not None and age is not None and now.fetches
+        else None,
         probe=probe,
         view=view if view and quorum.is_current(view.observed_at_ms, quorum.ages.view_ms) else None,
         answered_at_ms=view.observed_at_ms if view is not None and view.this_cluster else None,

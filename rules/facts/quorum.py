@@ -18,7 +18,7 @@ from rules.facts import (
     roles,
     static_voters,
     unlike_listeners,
-    voter_status,
+    voter_changes,
 )
 from rules.facts.doubts import About, Doubt
 from rules.facts.fact import Fact
@@ -72,10 +72,9 @@ class Facts:
     short_of_unregistering = _fact(lambda facts: registered_node.short_of_unregistering(facts.registered_nodes))
 
     # The voters.
-    voter_statuses = _fact(lambda facts: voter_status.voter_statuses(facts.nodes))
-    change_is_pending = _fact(lambda facts: voter_status.change_is_pending(facts.quorum))
-    former_voters = _fact(lambda facts: voter_status.former_voters(facts.quorum))
-    replaced_disks = _fact(lambda facts: voter_status.replaced_disks(facts.nodes))
+    change_is_pending = _fact(lambda facts: voter_changes.change_is_pending(facts.quorum))
+    former_voters = _fact(lambda facts: voter_changes.former_voters(facts.quorum))
+    replaced_disks = _fact(lambda facts: voter_changes.replaced_disks(facts.nodes))
     voter_lists = _fact(lambda facts: static_voters.voter_lists(facts.quorum))
     two_majorities = _fact(lambda facts: static_voters.two_majorities(facts.voter_lists))
     without_list = _fact(lambda facts: static_voters.without_list(facts.nodes))

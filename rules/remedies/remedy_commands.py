@@ -10,10 +10,10 @@ import shlex
 from collections.abc import Iterable
 
 from rules.facts.following import Following
-from rules.facts.node import Process
+from rules.facts.following_text import path_text
+from rules.facts.node import NodeFacts, Process
 from rules.facts.quorum import Facts
 from rules.facts.registered_node import UNREGISTERS_CONTROLLERS
-from rules.facts.voter_status import VoterStatus
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.quorum import Quorum
 from rules.remedies.bootstrap_address import (
@@ -276,23 +276,23 @@ def bring_back(facts: Facts, node: NodeId) -> Iterable[str]:
             yield from endpoint_steps(facts, node)
 
 
-def bring_in_sync(facts: Facts, status: VoterStatus) -> Iterable[str]:
+def bring_in_sync(facts: Facts, status: NodeFacts) -> Iterable[str]:
     """Yields the steps for a voter as the leader reports it; none if it is in sync."""
     match status.following:
         case Following.IN_SYNC:
             return
         case Following.NOT_FETCHING | Following.UNKNOWN:
-            yield from bring_back(facts, status.key.id)
+            yield from bring_back(facts, status.id)
         case Following.LAGGING:
-            yield from _find_delay(status)
+            yield from _find_delay(facts, status)
 
 
-def _find_delay(status: VoterStatus) -> Iterable[str]:
+def _find_delay(facts: Facts, status: NodeFacts) -> Iterable[str]:
     yield (
-        f"# Check the path {status.path} for long round trips and lost packets: a fetch that takes longer than "
-        "controller.quorum.request.timeout.ms (2 s) is given up and repeated"
+        f"# Check the path {path_text(facts.nodes, status)} for long round trips and lost packets: a fetch "
+        "that takes longer than controller.quorum.request.timeout.ms (2 s) is given up and repeated"
     )
-    yield f"# Check the metadata disk and the CPU of controller {status.key.id}"
+    yield f"# Check the metadata disk and the CPU of controller {status.id}"
 
 
 def restart_hung(node: NodeId, at: str) -> Iterable[str]:

@@ -10,7 +10,7 @@ from rules.facts.following import Following, fetch_age_ms, following, lag_ms, re
 from rules.facts.freshness import fresh_poll
 from rules.facts.node import NodeFacts
 from rules.facts.quorum import Facts
-from rules.facts.voter_status import moving_voters
+from rules.facts.voter_changes import moving_voters
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import VoterSet, majority
 from rules.model.monitoring import CertificateFault

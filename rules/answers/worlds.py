@@ -66,7 +66,6 @@ class World:
     """No part of them is doubtful."""
     followers: frozenset[NodeId]
     """The voters of the leader's latest set that acknowledge what it appends, and could vote and lead."""
-
     denied_by: frozenset[NodeId] = frozenset()
     """The controllers that deny what the others send: each other one that asks one of them ends.
 

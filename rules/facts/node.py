@@ -160,8 +160,9 @@ class Nodes(Mapping[NodeId, NodeFacts]):
         """The newest DescribeQuorum answer, if it is current."""
         self.dialled: VoterSet | None = contact.dialled_voters(quorum)
         """The voters with the endpoints at which the others dial them; None if these are not known."""
-        self._make = _maker(quorum, self.poll, frozenset() if self.dialled is None else self.dialled.ids)
-        self._by_id = {key.id: self._make(key) for key in _keys(quorum, self.poll).values()}
+        keys = _keys(quorum, self.poll)
+        self._make = _maker(quorum, self.poll, keys, frozenset() if self.dialled is None else self.dialled.ids)
+        self._by_id = {node: self._make(key) for node, key in keys.items()}
 
     def __getitem__(self, node: NodeId) -> NodeFacts:
         return self._by_id[node]
@@ -214,9 +215,10 @@ def _keys(quorum: Quorum, poll: Poll | None) -> Mapping[NodeId, ReplicaKey]:
     }
 
 
-def _maker(quorum: Quorum, poll: Poll | None, dialled: frozenset[NodeId]) -> Callable[[ReplicaKey], NodeFacts]:
+def _maker(
+    quorum: Quorum, poll: Poll | None, keys: Mapping[NodeId, ReplicaKey], dialled: frozenset[NodeId]
+) -> Callable[[ReplicaKey], NodeFacts]:
     """Returns what makes the facts of a node: what each shows of the others is found out first."""
-    keys = _keys(quorum, poll)
     endpoints = {node: contact.dialled_endpoint(quorum, node) for node in keys}
     probes = {node: contact.newest_probe(quorum, node, endpoints[node]) for node in keys}
     known = {node: probe for node, probe in probes.items() if probe is not None and node in dialled}

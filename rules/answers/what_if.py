@@ -55,7 +55,8 @@ class WhatIf:
     answer: Answer[bool]
     """Whether the quorum has or elects a leader after the change."""
     leader_stays: NodeId | None
-    """The leader that is neither restarted nor lost and keeps a majority; None if there has to be an election."""
+    """The leader that is neither restarted nor lost and keeps a majority; None if there has to be an election or if it
+    is unknown whether there is a leader."""
     forecast: ElectionForecast
     """The election, if each doubt turns out well."""
 
@@ -102,13 +103,10 @@ def what_if(controllers: Controllers, change: Change) -> WhatIf:
     """Answers for a change of these controllers, which are voters of it."""
     before = controllers.electorate
     after = replace(before, electors=tuple(_changed(one, change) for one in before.electors))
-    forecast, stays = best(after).forecast, _staying_leader(controllers, change, world(after, ()))
-    return WhatIf(
-        controllers=controllers,
-        answer=_answer(controllers, change, after, forecast),
-        leader_stays=stays,
-        forecast=forecast,
-    )
+    forecast = best(after).forecast
+    answer = _answer(controllers, change, after, forecast)
+    stays = _staying_leader(controllers, change, world(after, ())) if answer.value else None
+    return WhatIf(controllers=controllers, answer=answer, leader_stays=stays, forecast=forecast)
 
 
 def _answer(controllers: Controllers, change: Change, after: Electorate, forecast: ElectionForecast) -> Answer[bool]:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rules.answers.forecast import forecast_election
 from rules.answers.part import Elector, LastElection, Part, electors
+from rules.answers.what_if import Change, controllers_of_quorum, what_if
 from rules.evaluate import thresholds_for
 from rules.facts.quorum import Facts
 from rules.model.identifiers import Endpoint, Epoch, NodeId, Offset, ReplicaKey
@@ -246,6 +247,16 @@ def test_voter_of_which_no_poll_says_whether_it_fetches_counts_as_alive() -> Non
     voters = electors(Facts(quorum))
     assert all(one.runs is Part.COUNTS for one in voters)
     assert forecast_election(voters).electable
+
+
+@pytest.mark.parametrize("unknown", ["unpolled 11s", "unpolled always", "unanswered 11s"])
+def test_no_leader_stays_while_it_is_unknown_which_controllers_run(unknown: str) -> None:
+    restarted = Change(restarted=frozenset({NodeId(1)}))
+    known = what_if(controllers_of_quorum(Facts(situation())), restarted)
+    answer = what_if(controllers_of_quorum(Facts(situation(unknown))), restarted)
+    assert (known.electable, known.leader_stays) == (True, 3)
+    assert (answer.electable, answer.leader_stays) == (None, None)
+    assert "which controllers run is unknown" in (answer.unknown or "")
 
 
 def test_faults_found_by_probes_can_be_ignored() -> None:

@@ -15,9 +15,8 @@ from pydantic import TypeAdapter, ValidationError
 from connectors.kafka.cluster_connection import Address
 from connectors.observations.log_event import VotersReplaced
 from connectors.observations.observation import Event
-from rules.facts.leadership import is_same_quorum
 from rules.model.identifiers import Endpoint, NodeId, ReplicaKey, in_dial_order
-from rules.model.membership import ControllerRegistration
+from rules.model.membership import ControllerRegistration, is_same_quorum
 from rules.model.replica import Poll
 
 if TYPE_CHECKING:

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rules.facts.leadership import Leaderless, last_leader_answer_ms, leader_answered_within
+from rules.facts.leadership import Leaderless
 from rules.facts.quorum import Facts
+from rules.facts.reported_leaders import last_leader_answer_ms, leader_answered_within
 from rules.formatting import utc_text
 from rules.model.identifiers import NodeId
 

@@ -107,7 +107,7 @@ def evaluate(facts: Facts, _thresholds: Thresholds) -> Iterable[RuleResult]:
             yield UnknownResult(subject=QUORUM_SUBJECT, why=why)
         return
     nothing = len(stale) == len(answers)
-    outdated, rejecting = outdated_settings(quorum), rejecting_voters(facts.nodes) if nothing else ()
+    outdated, rejecting = outdated_settings(quorum), rejecting_voters(facts.who_leads) if nothing else ()
     # A connection that is rejected shows that the path from outside works.
     critical = nothing and (quorum.vantage is Vantage.INSIDE or bool(rejecting))
     yield Finding(

@@ -77,14 +77,10 @@ from rules.answers.part import electors
 from rules.facts.contact import recorded_endpoints
 from rules.facts.endpoint import EndpointFault
 from rules.facts.endpoint_text import certificate_text, endpoint_kind, evidence_of, faults_text
-from rules.facts.leadership import (
-    Leaderless,
-    last_leader,
-    last_leader_answer_ms,
-    number_of_voters,
-)
+from rules.facts.leadership import Leaderless
 from rules.facts.node import NodeFacts, Process
 from rules.facts.quorum import Facts
+from rules.facts.reported_leaders import last_leader, last_leader_answer_ms
 from rules.finding import HOLD, Finding, Plain, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, needed_text, numbered, plural, utc_text
 from rules.model.identifiers import NodeId, ReplicaKey
@@ -373,7 +369,7 @@ def _election_steps(
 
     `explained`: a step before names the fault of a voter.
     """
-    number = len(voters) or number_of_voters(facts.nodes)
+    number = facts.who_leads.number_of_voters
     running, needed = _running(facts, voters) if voters else _answering(facts.quorum, state), majority(number)
     if not explained:
         because = ": the voters' endpoints accept connections" if voters and _all_accept(voters) else ""

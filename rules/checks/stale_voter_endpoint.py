@@ -58,10 +58,10 @@ from rules.answers.part import electors
 from rules.facts.endpoint import CURED_BY_RESTART, EndpointFault
 from rules.facts.endpoint_text import doubt_text, endpoint_kind, evidence_of, faults_text, probe_outcome
 from rules.facts.following import Following
-from rules.facts.leadership import last_leader
 from rules.facts.needs import Need
 from rules.facts.node import NodeFacts
 from rules.facts.quorum import Facts
+from rules.facts.reported_leaders import last_leader
 from rules.finding import Finding, FindingFacts, Plain, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join
 from rules.model.identifiers import NodeId

@@ -33,9 +33,9 @@ from collections.abc import Iterable, Sequence
 
 from rules.answers.now import leads
 from rules.facts.freshness import fresh_poll, fresh_views
-from rules.facts.leadership import reported_leaders
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
+from rules.facts.reported_leaders import reported_leaders
 from rules.facts.static_voters import listed_voters
 from rules.finding import Finding, Plain, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, numbered, utc_text

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from rules.facts.leadership import last_leader
+from rules.facts.reported_leaders import last_leader
 from rules.model.identifiers import Endpoint, NodeId, host_and_port, host_of
 from rules.model.monitoring import NO_LEADER_REASONS, Answer, Connection, ObservationSource, Reason, Resolution
 from rules.model.quorum import Quorum

@@ -1,21 +1,22 @@
-"""Which controller leads the quorum, by polls, the log, failed observations and leader views.
+"""Whether the quorum has no leader, and which leader only the monitor does not reach: by what each node answers.
 
-`Quorum.leader_id` is the leader of the newest evidence (`streaming.replay.leadership_state`). This module adds what a
-rule must know about it: whether the quorum has no leader now, whether only the monitor cannot reach the leader, when a
-leader last answered, and which leaders the controllers report.
+There is a leader if a node that does not answer the monitor may lead, and so many may run that a majority follows it. A
+node is known by its id, at whichever address it was asked. `rules.answers.leader` asks the question.
 """
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from typing import TypeAlias
 
 from rules.facts.contact import recorded_endpoints, recorded_nodes
-from rules.facts.following import following, same_replica
-from rules.facts.freshness import fresh_poll, fresh_views
-from rules.facts.node import Nodes, Process
+from rules.facts.following import same_replica
+from rules.facts.freshness import fresh_views
+from rules.facts.node import NodeFacts, Nodes, Process
+from rules.facts.reported_leaders import last_leader_answer_ms, leaders_of_newest_epoch
 from rules.model.ages import LATER_BY_MS
-from rules.model.identifiers import Epoch, Millis, NodeId, ReplicaKey
-from rules.model.membership import Voter, majority
+from rules.model.identifiers import Millis, NodeId
+from rules.model.membership import majority
 from rules.model.monitoring import (
     NO_LEADER_REASONS,
     Connection,
@@ -25,9 +26,9 @@ from rules.model.monitoring import (
     Reason,
     Vantage,
 )
-from rules.model.quorum import Quorum
-from rules.model.replica import Poll
 
+Asked: TypeAlias = NodeId | str
+"""A node that was asked who leads; at an address of which no node is known, the address."""
 _FIRST_ROUNDS_MS = 2_000
 """So long after a gap in the observations, reports of no leader count only if every controller has answered. In the
 first rounds of requests a leader on a busy host may answer too late, and a healthy follower answers that it does not
@@ -78,428 +79,313 @@ class UnreachableLeader:
     may fail to fetch from it."""
 
 
-def last_leader_answer_ms(quorum: Quorum) -> Millis | None:
-    """Returns when a leader last answered the monitor anything: a fetch or a DescribeQuorum."""
-    return max(_leader_answers_ms(quorum), default=None)
+class WhoLeads:
+    """What the nodes answer to the question who leads, and which of them may lead."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
+        self.quorum = nodes.quorum
+        self.last_ms: Millis | None = last_leader_answer_ms(nodes.quorum)
+        """When a leader last answered the monitor."""
+
+    def at(self, addresses: Iterable[str]) -> set[Asked]:
+        """Returns the nodes at these addresses."""
+        return {self.nodes.at.get(address, address) for address in addresses}
+
+    def failing(self, reasons: Collection[Reason]) -> set[Asked]:
+        """Returns the nodes of which an attempt fails now, for one of these reasons."""
+        return self.at(failure.endpoint for failure in self.current if failure.reason in reasons)
+
+    def newer(self, reasons: Collection[Reason]) -> tuple[FailedObservation, ...]:
+        """Returns the attempts for the log or a poll that fail since a leader last answered, for these reasons.
+
+        Where the log may not be read, each poll is newer than the failure before it and older than the next one: a
+        failure counts only if it is newer by more than that.
+        """
+        return tuple(
+            failure
+            for failure in self.current
+            if failure.reason in reasons
+            and failure.source in (ObservationSource.LOG, ObservationSource.QUORUM)
+            and (self.last_ms is None or failure.last_at_ms >= self.last_ms + LATER_BY_MS)
+        )
+
+    @cached_property
+    def current(self) -> tuple[FailedObservation, ...]:
+        """The attempts that fail now."""
+        age_ms = self.quorum.ages.answer_ms
+        return tuple(one for one in self.quorum.failures if self.quorum.is_current(one.last_at_ms, age_ms))
+
+    @cached_property
+    def reporting(self) -> tuple[FailedObservation, ...]:
+        """The answers of nodes that they do not lead, since a leader last answered."""
+        return self.newer(NO_LEADER_REASONS)
+
+    @cached_property
+    def refusing(self) -> tuple[FailedObservation, ...]:
+        """The connections that are refused, since a leader last answered."""
+        return self.newer({Reason.REFUSED})
+
+    @cached_property
+    def answered(self) -> set[Asked]:
+        """The nodes that answer that they do not lead."""
+        return self.at(failure.endpoint for failure in self.reporting)
+
+    @cached_property
+    def rejecting(self) -> set[Asked]:
+        """The voters that run and reject the monitor's login; every such node if no voters are recorded."""
+        found = self.failing({Reason.NOT_AUTHENTICATED}) - self.answered
+        return found & self.quorum.voter_ids if self.quorum.voters else found
+
+    @cached_property
+    def configured(self) -> set[Asked]:
+        """The nodes that the configuration names."""
+        return self.at(self.quorum.bootstrap)
+
+    @cached_property
+    def controllers(self) -> set[Asked]:
+        """The nodes that are configured, or asked since a leader last answered, but for brokers."""
+        asked = {failure.endpoint for failure in self.newer({*Reason}) if failure.endpoint}
+        return self.at((asked | {*self.quorum.bootstrap}) - self.quorum.broker_addresses)
+
+    @cached_property
+    def knows_none(self) -> bool:
+        """Whether a node answers that it knows no leader, and not only that it does not lead.
+
+        DescribeQuorum shows only the latter. A node that has heard of a leader names it until it hears of a newer
+        epoch.
+        """
+        return any(one.source is ObservationSource.LOG and one.leader_id is None for one in self.reporting)
+
+    @cached_property
+    def number_of_voters(self) -> int:
+        """How many voters are recorded, or else listed by the newest poll, or else configured."""
+        quorum = self.quorum
+        return len(quorum.voters) or (len(quorum.poll.voters) if quorum.poll else len(self.configured))
+
+    @property
+    def path_worked(self) -> bool:
+        """Whether a leader has answered here before: otherwise the path may be the reason for a time-out."""
+        return self.last_ms is not None and self.quorum.vantage is Vantage.INSIDE
+
+    @cached_property
+    def recorded(self) -> frozenset[NodeId]:
+        """The voters of which it is recorded where they listen."""
+        return frozenset(recorded_endpoints(self.quorum))
+
+    @cached_property
+    def may_run(self) -> frozenset[NodeId]:
+        """The recorded voters that may run and do not answer: they were not asked, reject the monitor, or cannot be
+        reached from its host."""
+        return frozenset(node for node in self.recorded - self.answered if not self._takes_no_part(self.nodes[node]))
+
+    def may_lead(self, node: NodeId | None = None) -> bool:
+        """Returns whether a voter, or this one, may lead that does not answer the monitor: a majority may follow it."""
+        if self.recorded:
+            # A node that answers at an address of which none is known is one of the voters too, behind a load balancer.
+            unknown = sum(isinstance(one, str) for one in self.answered)
+            leading = sorted(self.may_run)[unknown:]
+            number = len(self.recorded & self.answered) + len(self.may_run)
+            return bool(leading if node is None else node in leading) and number >= majority(len(self.recorded))
+        return node is None and self._unrecorded_may_lead()
+
+    def _takes_no_part(self, node: NodeFacts) -> bool:
+        """Returns whether a voter is down or hung, or answered before and is not reached now."""
+        if node.is_down or node.process is Process.HUNG:
+            return True
+        silent = node.process is Process.NOT_REACHED or node.id in self.failing(_SILENT_REASONS)
+        return silent and self.path_worked
+
+    def _unrecorded_may_lead(self) -> bool:
+        """Returns the same where it is not recorded where the voters listen: all of them must be configured."""
+        if self.last_ms is None:
+            if self._refusing_at_start():
+                return False
+            if self._named or len(self.configured) == 1:
+                # Nothing has shown who votes: the leader may not be configured.
+                return True
+        silent = self.failing({Reason.REFUSED, *_SILENT_REASONS}) if self.path_worked else set[Asked]()
+        return len(self.answered | silent - self.at(self.quorum.broker_addresses)) < self.number_of_voters
+
+    @property
+    def _named(self) -> set[NodeId]:
+        failed = (failure for failure in self.quorum.failures if failure.reason in NO_LEADER_REASONS)
+        return {failure.leader_id for failure in failed if failure.leader_id is not None}
+
+    def _refusing_at_start(self) -> bool:
+        """Returns whether the leader refuses connections, where no leader has answered yet and nothing shows who votes.
+
+        It is the one that the others name, where one of them says that it listens. Or it is one of those that are
+        configured (`_KNOWN_AT_START`) and do not answer: all of them refuse, or so many that no majority is left if a
+        name does not resolve.
+        """
+        refusing = self.failing({Reason.REFUSED})
+        listening = {failure.node for failure in self.current if failure.reason is Reason.REFUSED}
+        if self._named and self._named <= listening:
+            return True
+        others = self.configured - self.answered - refusing
+        if not refusing or not others <= self.failing({Reason.UNRESOLVABLE}):
+            return False
+        known = len(self.answered | refusing)
+        few = not others or len(self.answered | others) < majority(known + len(others))
+        return few and known >= _KNOWN_AT_START
+
+    def all_refuse(self) -> bool:
+        """Returns whether every voter refuses connections where it is recorded.
+
+        A configured address is no evidence: the controllers may listen elsewhere since, or never have listened there.
+        Only where no endpoint of a voter is recorded, those from which a leader has answered before count, and until
+        one has answered those that are configured (`_KNOWN_AT_START`). Names that do not resolve may be out of date, or
+        voters that run: they must be fewer.
+        """
+        if self.recorded:
+            return all(self.nodes[node].is_down for node in self.recorded)
+        refused = self.at(failure.endpoint for failure in self.refusing)
+        others = self.controllers - refused
+        if not others <= self.failing({Reason.UNRESOLVABLE}) or len(others) >= len(refused):
+            return False
+        if self.last_ms is not None:
+            return len(refused) >= self.number_of_voters
+        return len(refused) >= _KNOWN_AT_START and self.quorum.vantage is Vantage.INSIDE
+
+    def started_and_rejecting(self) -> tuple[FailedObservation, ...]:
+        """Returns what failed at the voters that started after a leader last answered, and reject the monitor since.
+
+        None unless they are a majority: the quorum was without a leader when they were down.
+        """
+        last_ms = self.last_ms
+        if last_ms is None:
+            return ()
+        starts = {node.id: node.probe.returned_at_ms for node in self.nodes.values() if node.probe}
+        started = {node for node in self.quorum.voting_ids & starts.keys() if max(starts[node], default=-1) > last_ms}
+        if len(started) < majority(self.number_of_voters):
+            return ()
+        failures = [one for one in self.newer(_REJECTED_REASONS) if self.nodes.at.get(one.endpoint) in started]
+        rejecting = self.at(failure.endpoint for failure in failures)
+        return tuple(failures) if len(rejecting) >= majority(self.number_of_voters) else ()
+
+    def first_rounds(self) -> bool:
+        """Returns whether a controller has not answered yet since a gap (`_FIRST_ROUNDS_MS`)."""
+        if self.quorum.now_ms - self.quorum.watched_since_ms >= _FIRST_ROUNDS_MS:
+            return False
+        recorded = {voter.key.id for voter in self.quorum.voters if voter.endpoint}
+        return not self.controllers | recorded <= self.answered | self.at(one.endpoint for one in self.refusing)
+
+    def one_address_each(self) -> tuple[str, ...]:
+        """Returns one address of each node that answers, a recorded one if it is among them, sorted."""
+        recorded, addresses = recorded_nodes(self.quorum), {failure.endpoint for failure in self.reporting}
+        ordered = sorted(addresses, key=lambda address: (address in recorded, address))
+        return tuple(sorted({self.nodes.at.get(address, address): address for address in ordered}.values()))
+
+    def followed(self) -> UnreachableLeader | None:
+        """Returns the leader that the nodes follow which answer that they do not lead."""
+        # A controller that is cut off from the others knows no leader, in the same or a later epoch.
+        views = fresh_views(self.quorum)
+        epoch, leaders = leaders_of_newest_epoch(views, None) or (None, ())
+        if len(leaders) != 1 or leaders[0] in self.answered:
+            return None
+        leader = leaders[0]
+        if leader in self.nodes and self.nodes[leader].is_down:
+            return None
+        refused = {failure.endpoint for failure in self.current if failure.reason is Reason.REFUSED}
+        answered = {failure.endpoint for failure in self.reporting} - refused
+        following = [
+            view
+            for view in views
+            if view.endpoint in answered
+            and (view.leader_epoch, view.leader_id) == (epoch, leader)
+            and view.this_cluster
+        ]
+        if not following:
+            return None
+        running = self._voting(following) | (self.rejecting - {leader})
+        elected = self._is_unreached(leader) and len(running) >= majority(self.number_of_voters)
+        if not elected and (self.knows_none or not self.may_lead(leader)):
+            return None
+        followers = tuple(sorted(view.endpoint for view in following))
+        return UnreachableLeader(id=leader, followers=followers, followed_by_majority=elected)
+
+    def _is_unreached(self, leader: NodeId) -> bool:
+        quorum = self.quorum
+        failures = [
+            failure
+            for failure in quorum.failures
+            if failure.reason in _UNREACHABLE_REASONS and quorum.is_current(failure.last_at_ms, quorum.ages.repeated_ms)
+        ]
+        failing = self.at(failure.endpoint for failure in failures) - self.answered
+        return leader in failing if any(voter.key.id == leader for voter in quorum.voters) else bool(failing)
+
+    def _voting(self, following: Iterable[LeaderView]) -> set[Asked]:
+        """Returns the followers that are voters and reachable where the others dial them; all if none are known."""
+        if not self.quorum.voters:
+            polled = {row.key.id for row in self.quorum.poll.voters} if self.quorum.poll else set[NodeId]()
+            voters = [view for view in following if not polled or view.node is None or view.node in polled]
+            return self.at(view.endpoint for view in voters)
+        followers = {view.node for view in following}
+        return {voter for voter in self.quorum.voter_ids & followers if self._accepts(self.nodes[voter])}
+
+    def _accepts(self, voter: NodeFacts) -> bool:
+        """Returns whether a voter accepts connections where it is recorded, and fetched last with its own directory."""
+        rows = self.quorum.poll.rows_by_id.get(voter.id, ()) if self.quorum.poll else ()
+        newest = max(rows, key=lambda row: row.last_fetch_ms or 0, default=None)
+        replaced = newest is not None and not same_replica(newest.key, voter.key)
+        return not replaced and (voter.probe is None or voter.probe.connection is Connection.ACCEPTED)
 
 
-def leader_answered_within(quorum: Quorum, age_ms: Millis) -> bool:
-    """Returns whether a leader answered the monitor anything within this time, and since the newest gap."""
-    return any(quorum.is_current(at, age_ms) for at in _leader_answers_ms(quorum))
-
-
-def _leader_answers_ms(quorum: Quorum) -> list[Millis]:
-    times = [quorum.log_fetched_at_ms, quorum.poll.observed_at_ms if quorum.poll else None]
-    return [at for at in times if at is not None]
-
-
-def last_leader(quorum: Quorum) -> NodeId | None:
-    """Returns the leader of the newest known epoch, also if the quorum has no leader now; None if it is not known.
-
-    The newest poll may be of an older epoch: where only the log is read, or if that leader failed before it was polled.
-    """
-    epoch, poll = quorum.leader_epoch, quorum.poll
-    if quorum.leader_id is not None:
-        return quorum.leader_id
-    if poll is not None and poll.leader_epoch == epoch:
-        return poll.leader_id
-    elections = reversed(quorum.history.elections)
-    return next((election.leader_id for election in elections if election.leader_epoch == epoch), None)
-
-
-def leaders_of_newest_epoch(views: Iterable[LeaderView], poll: Poll | None) -> tuple[Epoch, tuple[NodeId, ...]] | None:
-    """Returns the newest epoch that a view or the poll reports with a leader, and the leaders reported for it, sorted.
-
-    Raft allows one leader in an epoch. None if no leader is reported.
-    """
-    reported = {(view.leader_epoch, view.leader_id) for view in views if view.leader_id is not None}
-    reported |= {(poll.leader_epoch, poll.leader_id)} if poll is not None else set()
-    epochs = [epoch for epoch, _ in reported if epoch is not None]
-    if not epochs:
-        return None
-    newest = max(epochs)
-    return newest, tuple(sorted(leader for epoch, leader in reported if epoch == newest and leader is not None))
-
-
-def reported_leaders(quorum: Quorum) -> tuple[Epoch, tuple[NodeId, ...]] | str:
-    """Returns the epoch with which every controller should agree, and its leaders; why it is not known, as text.
-
-    That is the newest one that is reported: see `leaders_of_newest_epoch`. If it is newer than that of the known
-    leader, who still answers, only a minority reports it: the known leader is compared with. If it is older, by the
-    log, only an epoch with two leaders counts.
-    """
-    poll = fresh_poll(quorum)
-    newest = leaders_of_newest_epoch(fresh_views(quorum), poll)
-    if newest is None:
-        return "no controller knows a leader"
-    if quorum.leader_epoch is not None and newest[0] < quorum.leader_epoch and len(newest[1]) == 1:
-        return f"no controller has reported the leader of epoch {quorum.leader_epoch} yet"
-    if quorum.leader_epoch is None or quorum.leader_id is None or newest[0] <= quorum.leader_epoch:
-        return newest
-    if poll is None or poll.leader_id != quorum.leader_id:
-        return f"the leader of epoch {newest[0]} has not answered yet"
-    return quorum.leader_epoch, (quorum.leader_id,)
-
-
-def disagreeing_views(quorum: Quorum) -> tuple[LeaderView, ...]:
-    """Returns what controllers reported that do not follow the only leader of the epoch of `reported_leaders`.
-
-    One report of each controller, which may have several addresses. None while an epoch has two leaders. A report from
-    before a controller knew this epoch is not a disagreement.
-    """
-    views, poll = fresh_views(quorum), fresh_poll(quorum)
-    newest = reported_leaders(quorum)
-    if isinstance(newest, str) or len(newest[1]) > 1:
-        return ()
-    agreeing = [view.since_ms for view in views if _follows(view, newest[0])]
-    since = min(agreeing, default=quorum.now_ms if poll is None else poll.observed_at_ms)
-    found = [view for view in views if not _follows(view, newest[0]) and view.observed_at_ms >= since]
-    return tuple({view.endpoint if view.node is None else view.node: view for view in reversed(found)}.values())[::-1]
-
-
-def _follows(view: LeaderView, epoch: Epoch) -> bool:
-    return view.this_cluster and view.leader_epoch == epoch and view.leader_id is not None
-
-
-def is_same_quorum(one: frozenset[ReplicaKey], other: frozenset[ReplicaKey]) -> bool:
-    """Returns whether two voter sets can be of one quorum, earlier and later, in either order.
-
-    Voters are added and removed one at a time (KIP-853), and a forced change keeps one of them: they have a voter in
-    common. Without directory ids (kraft.version 0) a node id says less: most of them must be in both.
-    """
-    if all(key.directory_id is not None for key in (*one, *other)):
-        return not one.isdisjoint(other)
-    ids, others = ({key.id for key in keys} for keys in (one, other))
-    return len(ids & others) >= majority(max(len(ids), len(others)))
-
-
-def leaderless(nodes: Nodes) -> Leaderless | None:
+def leaderless(asked: WhoLeads) -> Leaderless | None:
     """Returns the evidence that the quorum has no leader: a node reports so, or all controllers refuse connections.
 
     The addresses that are asked are not the cluster. A node that answers that another one leads reports no missing
     leader: that, like a refused connection, counts only for its own voter. There is no leader if no voter is left that
-    may lead (`_may_lead`), where it is recorded.
-
-    An address at which a node has answered is that node's, whatever is recorded: see `Nodes.at`.
+    may lead, where it is recorded. An address at which a node has answered is that node's, whatever is recorded.
 
     So there is if a majority of the voters started after a leader last answered, and reject the monitor since: nothing
     shows that they accept each other.
 
     None means: a leader has answered since, or the monitor cannot observe the quorum (time-outs, name resolution,
     permissions), or a majority of the voters reject the monitor's login, or only the leader does not answer the monitor
-    (`unreachable_leader`), or a controller has not answered yet since a gap (`_FIRST_ROUNDS_MS`).
+    (`unreachable_leader`), or a controller has not answered yet since a gap.
     """
-    quorum = nodes.quorum
-    reporting = _failures_since_leader(quorum, NO_LEADER_REASONS)
-    refusing = _failures_since_leader(quorum, {Reason.REFUSED})
-    if rejecting := _started_and_rejecting(nodes):
+    if rejecting := asked.started_and_rejecting():
         endpoints = tuple(sorted({failure.endpoint for failure in rejecting}))
         return Leaderless(answered=(), refused=(), rejecting=endpoints, failures=rejecting)
-    if not reporting and not refusing:
+    refused = tuple(sorted({failure.endpoint for failure in asked.refusing}))
+    if not asked.answered:
+        never = asked.last_ms is None and not asked.recorded
+        found = Leaderless(answered=(), refused=refused, failures=asked.refusing, never_answered=never)
+        return found if refused and asked.all_refuse() else None
+    if asked.followed() is not None or len(asked.rejecting) >= majority(asked.number_of_voters):
         return None
-    answered = _one_each(nodes, {failure.endpoint for failure in reporting})
-    refused = tuple(sorted({failure.endpoint for failure in refusing}))
-    if not answered:
-        never = not _leader_answers_ms(quorum) and not recorded_endpoints(quorum)
-        found = Leaderless(answered=(), refused=refused, failures=tuple(refusing), never_answered=never)
-        return found if _all_refuse(nodes) else None
-    if _followed_leader(nodes, reporting) is not None or len(_rejecting(nodes, answered)) >= _majority(nodes):
+    if (not asked.knows_none and asked.may_lead()) or asked.first_rounds():
         return None
-    if not _knows_none(reporting) and _may_lead(nodes, answered):
-        return None
-    first_rounds = quorum.now_ms - quorum.watched_since_ms < _FIRST_ROUNDS_MS
-    recorded = {str(voter.endpoint) for voter in quorum.voters if voter.endpoint}
-    asked = _distinct(nodes, _asked_controllers(quorum) | recorded)
-    if first_rounds and not asked <= _distinct(nodes, {*answered, *refused}):
-        return None
-    return Leaderless(answered=answered, refused=refused, failures=(*reporting, *refusing))
+    failures = (*asked.reporting, *asked.refusing)
+    return Leaderless(answered=asked.one_address_each(), refused=refused, failures=failures)
 
 
-def _distinct(nodes: Nodes, addresses: Iterable[str]) -> set[NodeId | str]:
-    """Returns the nodes at these addresses; an address whose node is not known counts as a node of its own."""
-    known = nodes.at
-    return {known.get(address, address) for address in addresses}
-
-
-def _one_each(nodes: Nodes, addresses: Iterable[str]) -> tuple[str, ...]:
-    """Returns one address of each node at these addresses, the recorded one if it is among them, sorted."""
-    known, recorded = nodes.at, recorded_nodes(nodes.quorum)
-    chosen = {
-        known.get(address, address): address for address in sorted(addresses, key=lambda one: (one in recorded, one))
-    }
-    return tuple(sorted(chosen.values()))
-
-
-def _asked_controllers(quorum: Quorum) -> set[str]:
-    recent = _failures_since_leader(quorum, {*Reason})
-    return (
-        {failure.endpoint for failure in recent if failure.endpoint} | {*quorum.bootstrap}
-    ) - quorum.broker_addresses
-
-
-class _Running(NamedTuple):
-    """The voters that may run while no leader answers the monitor."""
-
-    number: int
-    """How many, with those that answer that they do not lead."""
-    may_lead: list[NodeId]
-    """Those that did not answer: they were not asked, reject the monitor, or cannot be reached from its host."""
-
-
-def _knows_none(reporting: Iterable[FailedObservation]) -> bool:
-    """Returns whether a node answers that it knows no leader, and not only that it does not lead.
-
-    DescribeQuorum shows only the latter. A node that has heard of a leader names it until it hears of a newer epoch.
-    """
-    return any(failure.source is ObservationSource.LOG and failure.leader_id is None for failure in reporting)
-
-
-def _may_lead(nodes: Nodes, answered: Collection[str]) -> bool:
-    """Returns whether a voter may lead that does not answer the monitor, because a majority may follow it."""
-    quorum = nodes.quorum
-    if recorded := recorded_endpoints(quorum):
-        running = _running(nodes, answered)
-        return bool(running.may_lead) and running.number >= majority(len(recorded))
-    if not _leader_answers_ms(quorum) and _refusing_at_start(nodes, answered):
-        return False
-    names_one = any(failure.leader_id is not None for failure in quorum.failures if failure.reason in NO_LEADER_REASONS)
-    if not _leader_answers_ms(quorum) and (names_one or len(_distinct(nodes, quorum.bootstrap)) == 1):
-        # Nothing has shown who votes: the leader may not be configured.
-        return True
-    # Where the voters listen is not recorded: all of them must be configured, as far as their number is known.
-    silent = (
-        _failing(quorum, {Reason.REFUSED, *_SILENT_REASONS}, quorum.ages.answer_ms) if _path_worked(quorum) else set()
-    )
-    return len(_distinct(nodes, {*answered} | silent - quorum.broker_addresses)) < number_of_voters(nodes)
-
-
-def _refusing_at_start(nodes: Nodes, answered: Collection[str]) -> bool:
-    """Returns whether the leader refuses connections, where no leader has answered yet and nothing shows who votes.
-
-    It is the one that the others name, where one of them says that it listens. Or it is one of those that are
-    configured (`_KNOWN_AT_START`) and do not answer: all of them refuse, or so many that no majority is left if a name
-    does not resolve.
-    """
-    quorum = nodes.quorum
-    named = {failure.leader_id for failure in quorum.failures if failure.reason in NO_LEADER_REASONS} - {None}
-    failing = [failure for failure in quorum.failures if failure.reason is Reason.REFUSED]
-    recent = {
-        failure.endpoint: failure.node
-        for failure in failing
-        if quorum.is_current(failure.last_at_ms, quorum.ages.answer_ms)
-    }
-    if named and named <= {*recent.values()}:
-        return True
-    others = {*quorum.bootstrap} - {*answered} - recent.keys()
-    if not recent or not others <= _failing(quorum, {Reason.UNRESOLVABLE}, quorum.ages.answer_ms):
-        return False
-    known = len(_distinct(nodes, {*answered} | recent.keys()))
-    few = not others or len(_distinct(nodes, {*answered} | others)) < majority(known + len(others))
-    return few and known >= _KNOWN_AT_START
-
-
-def _started_and_rejecting(nodes: Nodes) -> tuple[FailedObservation, ...]:
-    """Returns what failed at the voters that started after a leader last answered, and reject the monitor since.
-
-    None unless they are a majority: the quorum was without a leader when they were down.
-    """
-    quorum = nodes.quorum
-    answered = _leader_answers_ms(quorum)
-    probes = [controller.probe for controller in nodes.values() if controller.probe and controller.probe.returned_at_ms]
-    if not answered or len(probes) < _majority(nodes):
-        return ()
-    voting, last_ms = quorum.voting_ids, max(answered)
-    started = {str(probe.endpoint) for probe in probes if probe.node in voting and probe.returned_at_ms[-1] > last_ms}
-    failures = [failure for failure in _failures_since_leader(quorum, _REJECTED_REASONS) if failure.endpoint in started]
-    return (
-        tuple(failures) if len(_distinct(nodes, (failure.endpoint for failure in failures))) >= _majority(nodes) else ()
-    )
-
-
-def _all_refuse(nodes: Nodes) -> bool:
-    """Returns whether every voter refuses connections where it is recorded.
-
-    A configured address is no evidence: the controllers may listen elsewhere since, or never have listened there. Only
-    where no endpoint of a voter is recorded, those from which a leader has answered before count, and until one has
-    answered those that are configured (`_KNOWN_AT_START`). Names that do not resolve may be out of
-    date, or voters that run: they must be fewer.
-    """
-    quorum = nodes.quorum
-    if recorded := recorded_endpoints(quorum):
-        return all(nodes[node].is_down for node in recorded)
-    refused = {failure.endpoint for failure in _failures_since_leader(quorum, {Reason.REFUSED})}
-    others, number = _asked_controllers(quorum) - refused, len(_distinct(nodes, refused))
-    if not others <= _failing(quorum, {Reason.UNRESOLVABLE}, quorum.ages.answer_ms) or len(others) >= number:
-        return False
-    if _leader_answers_ms(quorum):
-        return number >= number_of_voters(nodes)
-    return number >= _KNOWN_AT_START and quorum.vantage is Vantage.INSIDE
-
-
-def _running(nodes: Nodes, answered: Collection[str]) -> _Running:
-    """Returns which voters may run while no leader answers, of those for which it is recorded where they listen."""
-    recorded, known = recorded_endpoints(nodes.quorum), nodes.at
-    answering = _distinct(nodes, answered)
-    others = [
-        node
-        for node, own in recorded.items()
-        if node not in answering and not _takes_no_part(nodes, node, map(str, own))
-    ]
-    # A node that answers at an address of which none is known is one of the voters too, behind a load balancer.
-    unknown = len({*answered} - known.keys())
-    return _Running(number=len(recorded.keys() & answering) + len(others), may_lead=others[unknown:])
-
-
-def _takes_no_part(nodes: Nodes, node: NodeId, addresses: Iterable[str]) -> bool:
-    """Returns whether a voter is down or hung, or answered before and is not reached now."""
-    quorum = nodes.quorum
-    facts = nodes[node]
-    if facts.is_down or facts.process is Process.HUNG:
-        return True
-    known = {*addresses}
-    if facts.is_unobserved:
-        known |= {address for address, one in nodes.at.items() if one == node}
-    silent = _failing(quorum, _SILENT_REASONS, quorum.ages.answer_ms)
-    return (facts.process is Process.NOT_REACHED or not silent.isdisjoint(known)) and _path_worked(quorum)
-
-
-def _path_worked(quorum: Quorum) -> bool:
-    """Returns whether a leader has answered here before: otherwise the path may be the reason for a time-out."""
-    return bool(_leader_answers_ms(quorum)) and quorum.vantage is Vantage.INSIDE
-
-
-def number_of_voters(nodes: Nodes) -> int:
-    """Returns how many voters the newest poll lists; without any poll the number of configured controllers."""
-    quorum = nodes.quorum
-    return len(quorum.poll.voters) if quorum.poll else len(_distinct(nodes, quorum.bootstrap))
-
-
-def unreachable_leader(nodes: Nodes) -> UnreachableLeader | None:
+def unreachable_leader(asked: WhoLeads) -> UnreachableLeader | None:
     """Returns the leader that the answering controllers follow and that does not answer the monitor.
 
     Followers that hear nothing of their leader for controller.quorum.fetch.timeout.ms elect another one within seconds
     if a majority of the voters reach each other (KIP-595); if not, each follower keeps reporting the old leader. So
     their reports count only if they are a majority without the leader, and only from voters whose recorded endpoints
     accept connections. A voter that rejects the monitor's login runs, and counts with them. One report is enough if the
-    leader's process runs where it is recorded, and only rejects the monitor (`_Running.may_lead`).
+    leader's process runs where it is recorded, and only rejects the monitor.
     """
-    return _followed_leader(nodes, _failures_since_leader(nodes.quorum, NO_LEADER_REASONS))
+    return asked.followed()
 
 
-def _failures_since_leader(quorum: Quorum, reasons: Collection[Reason]) -> list[FailedObservation]:
-    """Returns the failures for these reasons that are newer than every answer of a leader.
-
-    Where the log may not be read, each poll is newer than the failure before it and older than the next one: a failure
-    counts only if it is newer by more than that.
-    """
-    answers = _leader_answers_ms(quorum)
-    return [
-        failure
-        for failure in quorum.failures
-        if failure.reason in reasons
-        and failure.source in (ObservationSource.LOG, ObservationSource.QUORUM)
-        and quorum.is_current(failure.last_at_ms, quorum.ages.answer_ms)
-        and all(failure.last_at_ms >= at + LATER_BY_MS for at in answers)
-    ]
-
-
-def _followed_leader(nodes: Nodes, reporting: Collection[FailedObservation]) -> UnreachableLeader | None:
-    """Returns the leader that the nodes which answer that they do not lead follow."""
-    quorum = nodes.quorum
-    answered = {failure.endpoint for failure in reporting}
-    views = fresh_views(quorum)
-    # A controller that is cut off from the others knows no leader, in the same or a later epoch.
-    epoch, leaders = leaders_of_newest_epoch(views, None) or (None, ())
-    if len(leaders) != 1 or any(view.node == leaders[0] for view in views if view.endpoint in answered):
-        return None
-    leader = leaders[0]
-    if leader in nodes and nodes[leader].is_down:
-        return None
-    current = {*answered} - _failing(quorum, {Reason.REFUSED}, quorum.ages.answer_ms)
-    following = [
-        view
-        for view in views
-        if view.endpoint in current and (view.leader_epoch, view.leader_id) == (epoch, leader) and view.this_cluster
-    ]
-    running = _voting(quorum, following) | (_rejecting(nodes, answered) - {leader}) if following else set()
-    elected = _unreached(quorum, leader, answered) and len(running) >= _majority(nodes)
-    runs = leader in _running(nodes, answered).may_lead and _may_lead(nodes, answered)
-    if not elected and not (following and runs and not _knows_none(reporting)):
-        return None
-    followers = tuple(sorted(view.endpoint for view in following))
-    return UnreachableLeader(id=leader, followers=followers, followed_by_majority=elected)
-
-
-def _unreached(quorum: Quorum, leader: NodeId, answered: Collection[str]) -> bool:
-    failing = _failing(quorum, _UNREACHABLE_REASONS, quorum.ages.repeated_ms) - {*answered}
-    recorded = {str(endpoint) for voter in quorum.voters if voter.key.id == leader for endpoint in voter.endpoints}
-    if recorded:
-        return bool(recorded & failing) and not recorded & {*answered}
-    return bool(failing)
-
-
-def rejecting_voters(nodes: Nodes) -> tuple[str, ...]:
+def rejecting_voters(asked: WhoLeads) -> tuple[str, ...]:
     """Returns HOST:PORT of the voters that reject the monitor's login or TLS, if a leader answered it before and so
     many do that no majority is left. Controllers that use the same credentials then reject each other too.
     """
-    quorum = nodes.quorum
-    rejecting = _failing(quorum, {Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED}, quorum.ages.answer_ms)
-    recorded = recorded_endpoints(quorum)
-    voters = {node: {str(endpoint) for endpoint in endpoints} for node, endpoints in recorded.items()}
-    found = [node for node, addresses in voters.items() if not addresses.isdisjoint(rejecting)]
-    count, of = (len(found), len(voters)) if voters else (len(_distinct(nodes, rejecting)), number_of_voters(nodes))
-    enough = bool(_leader_answers_ms(quorum)) and of - count < majority(of)
-    return tuple(sorted(rejecting)) if enough else ()
-
-
-def _rejecting(nodes: Nodes, answered: Collection[str]) -> set[NodeId | str]:
-    quorum = nodes.quorum
-    rejecting = _failing(quorum, {Reason.NOT_AUTHENTICATED}, quorum.ages.answer_ms) - {*answered}
-    if quorum.voters:
-        return {voter.key.id for voter in quorum.voters if str(voter.endpoint) in rejecting}
-    return {*_one_each(nodes, rejecting)}
-
-
-def _voting(quorum: Quorum, following: list[LeaderView]) -> set[NodeId | str]:
-    """Returns the followers that are voters and reachable where the others dial them; all if no voters are known."""
-    voters = {voter.key.id: voter for voter in quorum.voters}
-    if not voters:
-        polled = {row.key.id for row in quorum.poll.voters} if quorum.poll else set()
-        return {view.endpoint for view in following if not polled or view.node is None or view.node in polled}
-    voting = {node for node, voter in voters.items() if _accepts(quorum, voter) and not _is_replaced(quorum, voter)}
-    return {view.node for view in following if view.node in voting}
-
-
-def _is_replaced(quorum: Quorum, voter: Voter) -> bool:
-    """Returns whether a replica with the voter's id and another directory fetched later: its process has no vote."""
-    if quorum.poll is None:
-        return False
-    rows = quorum.poll.rows_by_id.get(voter.key.id, ())
-    newest = max(rows, key=lambda row: row.last_fetch_ms or 0, default=None)
-    return newest is not None and not same_replica(newest.key, voter.key)
-
-
-def _accepts(quorum: Quorum, voter: Voter) -> bool:
-    probe = quorum.probe(voter.key.id, voter.endpoint)
-    return probe is None or probe.connection is Connection.ACCEPTED
-
-
-def _majority(nodes: Nodes) -> int:
-    return majority(len(nodes.quorum.voters) or number_of_voters(nodes))
-
-
-def _failing(quorum: Quorum, reasons: Collection[Reason], age_ms: int) -> set[str]:
-    recent = (failure for failure in quorum.failures if quorum.now_ms - failure.last_at_ms <= age_ms)
-    return {failure.endpoint for failure in recent if failure.reason in reasons}
-
-
-NO_VOTERS: tuple[frozenset[NodeId], tuple[NodeId, ...]] = (frozenset(), ())
-
-
-def voters_fetching(quorum: Quorum) -> tuple[frozenset[NodeId], tuple[NodeId, ...]]:
-    """Returns the voters that fetched at the newest poll, and those that did not."""
-    poll = quorum.poll
-    if poll is None:
-        return NO_VOTERS
-    fetching = {row.key.id for row in poll.voters if following(quorum, poll, row.key).fetches}
-    return frozenset(fetching), tuple(sorted({row.key.id for row in poll.voters} - fetching))
+    reasons = {Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED}
+    # One from before a gap counts until the gatherer has tried again: a page must not change its severity meanwhile.
+    since_ms = asked.quorum.now_ms - asked.quorum.ages.answer_ms
+    failing = [one for one in asked.quorum.failures if one.reason in reasons and one.last_at_ms >= since_ms]
+    found, of = asked.at(failure.endpoint for failure in failing), asked.number_of_voters
+    if asked.recorded:
+        # At another address, such as a former one, a controller may ask for another login than the others do.
+        found, of = {node for node in asked.recorded if {*asked.nodes[node].failures} & {*failing}}, len(asked.recorded)
+    if asked.last_ms is None or of - len(found) >= majority(of):
+        return ()
+    return tuple(sorted({failure.endpoint for failure in failing}))

@@ -1,8 +1,8 @@
 """Whether the whole quorum was formatted again with the old cluster id: its log began after the cluster was known."""
 
-from rules.facts.leadership import is_same_quorum
 from rules.model.ages import REMEMBERED_MS
 from rules.model.identifiers import Millis
+from rules.model.membership import is_same_quorum
 from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from rules.facts.freshness import fresh_poll, fresh_views
-from rules.facts.leadership import leaders_of_newest_epoch
+from rules.facts.reported_leaders import leaders_of_newest_epoch
 from rules.model.identifiers import ReplicaKey
 from rules.model.monitoring import LeaderView, Reason
 from rules.model.quorum import Quorum

@@ -15,6 +15,7 @@ from rules.facts import (
     only_copies,
     other_quorums,
     registered_node,
+    reported_leaders,
     roles,
     static_voters,
     unlike_listeners,
@@ -54,14 +55,16 @@ class Facts:
     """Whether damaged batches of the log were skipped: what is not known may be written there."""
 
     # The leader.
-    leaderless = _fact(lambda facts: leadership.leaderless(facts.nodes))
-    unreachable_leader = _fact(lambda facts: leadership.unreachable_leader(facts.nodes))
+    who_leads = _fact(lambda facts: leadership.WhoLeads(facts.nodes))
+    """What the nodes answer to the question who leads."""
+    leaderless = _fact(lambda facts: leadership.leaderless(facts.who_leads))
+    unreachable_leader = _fact(lambda facts: leadership.unreachable_leader(facts.who_leads))
     current_leader = _fact(lambda facts: None if facts.leaderless else facts.quorum.leader_id)
     """The leader by the newest evidence; None if the quorum has none or nothing is known."""
     voters_fetching = _fact(
-        lambda facts: leadership.NO_VOTERS if facts.leaderless else leadership.voters_fetching(facts.quorum)
+        lambda facts: reported_leaders.NO_VOTERS if facts.leaderless else reported_leaders.voters_fetching(facts.quorum)
     )
-    disagreeing_views = _fact(lambda facts: leadership.disagreeing_views(facts.quorum))
+    disagreeing_views = _fact(lambda facts: reported_leaders.disagreeing_views(facts.quorum))
     other_quorums = _fact(lambda facts: other_quorums.other_quorums(facts.quorum))
 
     # The nodes and their roles.

@@ -173,3 +173,15 @@ class VoterRemoval:
     key: ReplicaKey
     removed_at_ms: Millis
     """When the gatherer first observed the voter set without it."""
+
+
+def is_same_quorum(one: frozenset[ReplicaKey], other: frozenset[ReplicaKey]) -> bool:
+    """Returns whether two voter sets can be of one quorum, earlier and later, in either order.
+
+    Voters are added and removed one at a time (KIP-853), and a forced change keeps one of them: they have a voter in
+    common. Without directory ids (kraft.version 0) a node id says less: most of them must be in both.
+    """
+    if all(key.directory_id is not None for key in (*one, *other)):
+        return not one.isdisjoint(other)
+    ids, others = ({key.id for key in keys} for keys in (one, other))
+    return len(ids & others) >= majority(max(len(ids), len(others)))

@@ -17,8 +17,6 @@ from rules.answers.what_if import Change, controllers_of_quorum
 from rules.evaluate import thresholds_for
 from rules.facts.doubts import UNLIKE, About
 from rules.facts.freshness import fresh_poll
-from rules.facts.leadership import leaderless
-from rules.facts.node import Nodes
 from rules.facts.quorum import Facts
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
@@ -190,5 +188,5 @@ def test_nothing_counts_on_a_controller_whose_certificate_is_of_another_authorit
         assert (left.value, [one.node_id for one in left.undecided]) == (None, [untrusted])
 
         quorum.kill(leader)
-        monitor.wait_for_quorum(lambda seen: leaderless(Nodes(seen)) is not None, within_s=60)
+        monitor.wait_for_quorum(lambda seen: Facts(seen).leaderless is not None, within_s=60)
     assert "SSL handshake failed" in quorum.node(other).log_file.read_text(encoding="utf-8")

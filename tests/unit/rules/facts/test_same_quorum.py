@@ -2,8 +2,8 @@
 
 import pytest
 
-from rules.facts.leadership import is_same_quorum
 from rules.model.identifiers import ReplicaKey
+from rules.model.membership import is_same_quorum
 from tests.scripts.script_words import replica_key
 
 

@@ -15,7 +15,7 @@ from rules.answers.part import Part, electors
 from rules.facts.doubts import IN_DOUBT, UNPROVED, About, Doubt
 from rules.facts.endpoint import EndpointFault
 from rules.facts.endpoint_text import certificate_text, endpoint_kind, probe_outcome
-from rules.facts.following import Following, following, same_replica, since_caught_up_ms
+from rules.facts.following import Following, following
 from rules.facts.freshness import NO_VOTERS_RECORD, POLLS_ONLY, fresh_poll, log_read_problem, poll_problem
 from rules.facts.node import NodeFacts
 from rules.facts.quorum import Facts
@@ -24,7 +24,6 @@ from rules.finding import Finding, Thresholds
 from rules.formatting import and_join, ms_text, needed_text, plural
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import majority
-from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 from rules.remedies.start_conditions import before_a_start, resolve_names_first
 
@@ -68,23 +67,10 @@ def safe_to_restart(facts: Facts, node: NodeId, thresholds: Thresholds, findings
         return RestartSafety(
             node=node, against=poll.against, unobserved=poll.unknown, notes=(), remaining=None, votes_needed=None
         )
-    dialled, kind = facts.nodes.voters, endpoint_kind(quorum)
     voters = sorted(quorum.committed.keys if quorum.committed else poll.voter_keys)
-    silent = {
-        controller.id: f"refuses connections at its {kind} endpoint" for controller in dialled if controller.refused
-    }
-    silent |= {
-        controller.id: f"serves no new connection at its {kind} endpoint"
-        for controller in dialled
-        if EndpointFault.NOT_SERVING in controller.faults
-    }
-    problems = {key.id: _not_in_sync(quorum, poll, key) or silent.get(key.id) for key in voters if key.id != node}
-    needed = majority(len(voters))
-    doubts = facts.doubts_about(UNPROVED)
-    useless = {other: one.why for other, one in facts.doubts_about(IN_DOUBT).items() if other not in doubts}
-    useless |= facts.without_vote
-    problems |= {other: why for other, why in useless.items() if other in problems}
-    useful = [other for other, problem in problems.items() if problem is None]
+    needed, doubts = majority(len(voters)), facts.doubts_about(UNPROVED)
+    missing = {key.id: why for key in voters if key.id != node and (why := _missing(facts, facts.nodes[key.id]))}
+    useful = [key.id for key in voters if key.id not in {node, *missing}]
     remaining = [other for other in useful if other not in doubts]
     found = [*findings]
     forbidden, changes = [*_forbidden(facts, node, found)], [*_unfinished_changes(facts, poll, thresholds, found)]
@@ -92,15 +78,15 @@ def safe_to_restart(facts: Facts, node: NodeId, thresholds: Thresholds, findings
     if node in {key.id for key in voters}:
         against = [
             *forbidden,
-            *_too_few_voters(problems, len(useful), needed, len(voters)),
-            *_endpoint_problems(node, dialled, kind),
+            *_too_few_voters(missing, len(useful), needed, len(voters)),
+            *_endpoint_problems(facts, node),
             *changes,
             *(_unelectable(facts, node) if len(useful) >= needed else ()),
         ]
         undecided = [doubts[other] for other in useful if other in doubts]
         undecided += _unknown_endpoints(facts, node)
         # Started again, it asks any of the bootstrap controllers who leads, also one that has no vote.
-        others = facts.denying.keys() - problems.keys() - {node}
+        others = facts.denying.keys() - {key.id for key in voters}
         undecided += [facts.denying[other] for other in sorted(others)]
     else:
         # Without a vote its restart does not change the quorum: only an unfinished change is a reason against it, or a
@@ -152,32 +138,39 @@ def _usable_poll(facts: Facts) -> Poll | _Unusable:
     return poll
 
 
-def _not_in_sync(quorum: Quorum, poll: Poll, key: ReplicaKey) -> str | None:
-    match following(quorum, poll, key):
+def _missing(facts: Facts, voter: NodeFacts) -> str | None:
+    """Returns why the quorum cannot count on a voter without another one; None if it can, or that is not proved."""
+    in_doubt, kind = facts.doubts_about(IN_DOUBT).get(voter.id), endpoint_kind(facts.quorum)
+    if voter.id in facts.without_vote:
+        return facts.without_vote[voter.id]
+    if in_doubt is not None and voter.id not in facts.doubts_about(UNPROVED):
+        return in_doubt.why
+    match voter.following:
         case Following.IN_SYNC:
-            return None
+            if EndpointFault.NOT_SERVING in voter.faults:
+                return f"serves no new connection at its {kind} endpoint"
+            return f"refuses connections at its {kind} endpoint" if voter.refused else None
         case Following.LAGGING:
-            lag = since_caught_up_ms(quorum, poll, key)
+            lag = voter.lag_ms
             return "is not known to have caught up" if lag is None else f"is {ms_text(lag)} behind the leader"
         case Following.NOT_FETCHING | Following.UNKNOWN:
-            rows = (row.key for row in poll.rows_by_id.get(key.id, ()) if not same_replica(row.key, key))
-            other = next((row for row in rows if following(quorum, poll, row).fetches), None)
+            other = voter.replacement
             return "does not fetch" if other is None else f"fetches as {other}, with another directory"
 
 
-def _too_few_voters(problems: Mapping[NodeId, str | None], remaining: int, needed: int, voters: int) -> Iterable[str]:
-    """`problems`: why each other voter does not count, or None."""
-    if not problems:
+def _too_few_voters(missing: Mapping[NodeId, str], remaining: int, needed: int, voters: int) -> Iterable[str]:
+    """`missing`: why each other voter that does not count is missing."""
+    if voters == 1:
         yield ONLY_VOTER
         return
-    yield from (f"controller {node} {why}: bring it back first" for node, why in problems.items() if why)
+    yield from (f"controller {node} {why}: bring it back first" for node, why in missing.items())
     if remaining < needed:
         left = plural(remaining, "voter")
         yield f"without it {left} of {voters} would remain, caught up and reachable, and {needed_text(needed)}"
 
 
-def _endpoint_problems(node: NodeId, voters: Iterable[NodeFacts], kind: str) -> Iterable[str]:
-    for voter in voters:
+def _endpoint_problems(facts: Facts, node: NodeId) -> Iterable[str]:
+    for voter in facts.nodes.voters:
         if _needs_restart(node, voter):
             continue
         if EndpointFault.CERTIFICATE in voter.faults and voter.probe is not None:
@@ -193,7 +186,7 @@ def _endpoint_problems(node: NodeId, voters: Iterable[NodeFacts], kind: str) -> 
         elif voter.faults:
             found = f"{', '.join(fault.value for fault in voter.faults)}; {probe_outcome(voter)}"
             yield (
-                f"voter {voter.id}'s {kind} endpoint {voter.endpoint} is stale ({found}): "
+                f"voter {voter.id}'s {endpoint_kind(facts.quorum)} endpoint {voter.endpoint} is stale ({found}): "
                 "a restarted controller may not be able to rejoin the quorum"
             )
 

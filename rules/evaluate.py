@@ -16,6 +16,8 @@ from types import ModuleType
 
 from rules import checks, job
 from rules.answers.now import over
+from rules.claims.claim import NO, Question, of_each
+from rules.claims.statement import claims_of
 from rules.facts.freshness import (
     AGES,
     AGES_SECTION,
@@ -165,11 +167,17 @@ def results_of(rule: Rule, facts: Facts, thresholds: Thresholds) -> tuple[RuleRe
         return ()
     conditions: dict[tuple[NodeId, ...], tuple[str, ...]] = {(): ()}
     return tuple(
-        _visible(
-            replace(result, remedy=_whole_remedy(facts, result, conditions)) if isinstance(result, Finding) else result
-        )
+        _visible(_whole(facts, result, conditions) if isinstance(result, Finding) else result)
         for result in _bounded(rule, results)
     )
+
+
+def _whole(facts: Facts, finding: Finding, conditions: dict[tuple[NodeId, ...], tuple[str, ...]]) -> Finding:
+    """Returns the finding with all steps of its remedy, and with all that its texts claim."""
+    remedy = _whole_remedy(facts, finding, conditions)
+    kept = of_each(Question.RESTART, finding.keep_running, NO)
+    claims = tuple(dict.fromkeys((*claims_of((finding.summary, *remedy)), *kept)))
+    return replace(finding, remedy=remedy, facts=replace(finding.facts, claims=claims) if claims else finding.facts)
 
 
 def _visible(result: RuleResult) -> RuleResult:

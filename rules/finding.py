@@ -6,6 +6,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from rules.claims.claim import Claim
 from rules.model.identifiers import Millis, NodeId
 from rules.model.job_state import ClockStep, RefusedRows
 from rules.model.monitoring import Reason
@@ -49,6 +50,8 @@ class FindingFacts:
     """How the clock of the job's host was set."""
     refused: RefusedRows | None = None
     """The first of the refused rows."""
+    claims: tuple[Claim, ...] = ()
+    """What the summary and the remedy say of the quorum and its nodes; `rules.evaluate.results_of` collects it."""
 
 
 NO_FACTS: Final = FindingFacts()

@@ -44,6 +44,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
 from rules.alert import Alert, AlertState
+from rules.claims.statement import claims_of
 from rules.evaluate import ALL_RULES, INHIBITED, MOST_FINDINGS, resolved_text
 from rules.facts.quorum import Facts
 from rules.finding import CLEAR, NO_FACTS, Evaluation, Finding, FindingFacts, Plain, Severity, Thresholds
@@ -265,6 +266,7 @@ def _of_now(condition: TrackedCondition, evaluation: Evaluation, observed: Obser
         condition,
         summary=not_known_now(condition.summary, found_at_ms),
         evidence={**condition.evidence, _NOT_KNOWN_NOW: why},
+        facts=replace(condition.facts, claims=()),
     )
 
 
@@ -417,11 +419,11 @@ def _without_finding(
     due = Millis(since + thresholds.ms(CLEAR))
     if now < due:
         return replace(condition, clearing_since_ms=since, milder_since_ms=None), None
-    summary = (
-        resolved_summary(resolved_text(condition.rule, condition.about, known), since)
-        if not_applicable is None
-        else f"Rule {condition.rule} is not evaluated any more: {not_applicable}."
-    )
+    text, summary = "", f"Rule {condition.rule} is not evaluated any more: {not_applicable}."
+    if not_applicable is None:
+        text = resolved_text(condition.rule, condition.about, known)
+        summary = resolved_summary(text, since)
+    condition = replace(condition, facts=replace(condition.facts, claims=claims_of((text,))))
     return None, condition_alert(condition, observed, state=AlertState.RESOLVED, summary=summary, due_at_ms=due)
 
 

@@ -5,15 +5,17 @@ document.
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Annotated, Any, Final, NotRequired
+from typing import Annotated, Any, Final, NotRequired, cast
 
 from pydantic import ConfigDict, Field, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 from connectors.store.stored_json import json_line, json_safe, parse_json
 from rules.alert import Alert, AlertKey, AlertState
-from rules.finding import Severity
+from rules.claims.claim import Claim, Question
+from rules.finding import Plain, Severity
 from rules.formatting import LATEST_MS, from_iso, iso
 from rules.model.identifiers import Millis
 from rules.notifications.route import Silence
@@ -26,6 +28,24 @@ OBJECT: Final = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 _Text = Annotated[str, Field(min_length=1)]
 Time = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$")]
 """ISO 8601 in UTC with milliseconds."""
+
+
+@with_config(OBJECT)
+class ClaimObject(TypedDict):
+    """What is said of the quorum or of one node, as values."""
+
+    question: Question
+    """What it answers (docs/alerts.md has the list)."""
+    node: int | None
+    """The node that it is about; null: the quorum, or of `may-restart` every controller."""
+    answer: list[str | int]
+    """The answer. If it is not known more exactly, each value that it may be; empty: it is unknown."""
+    of: int | None
+    """Of how many voters it counts some."""
+    observed_at: Time | None
+    """When the observation that proves it was made; null: it rests on several."""
+    undecided: list[int]
+    """If it is unknown: the controllers that decide it."""
 
 
 @with_config(OBJECT)
@@ -49,6 +69,9 @@ class AlertObject(TypedDict):
     evidence: dict[str, Any]
     """The facts behind the alert, for people: each rule has its own names, which may change with the rule
     (CHANGELOG.md). NaN and infinity are null."""
+    claims: list[ClaimObject]
+    """What the summary and the remedy say of the quorum and its nodes, for programs; of a resolved alert, what its
+    summary says is true now. Empty while it is unknown whether the condition still holds."""
     remedy: list[_Text]
     """The steps in order: each is a shell command, or a sentence that begins with `#`."""
     started_at: Time
@@ -119,6 +142,7 @@ def alert_object(alert: Alert) -> AlertObject:
         "state": alert.state,
         "summary": alert.summary,
         "evidence": json_safe(alert.evidence),
+        "claims": [claim_object(one) for one in alert.facts.claims],
         "remedy": list(alert.remedy),
         "started_at": iso(alert.started_at_ms),
         "observed_at": iso(alert.observed_at_ms),
@@ -128,6 +152,23 @@ def alert_object(alert: Alert) -> AlertObject:
     if alert.late_ms is not None:
         found["late_ms"] = alert.late_ms
     return found
+
+
+def claim_object(one: Claim) -> ClaimObject:
+    """Returns the object of a claim."""
+    return {
+        "question": one.question,
+        "node": one.node,
+        "answer": [*one.answer],
+        "of": one.of,
+        "observed_at": None if one.observed_at_ms is None else iso(one.observed_at_ms),
+        "undecided": [*one.undecided],
+    }
+
+
+def claims_json(claims: Iterable[Claim]) -> list[Plain]:
+    """Returns the objects of these claims, as plain data."""
+    return cast(list[Plain], [*map(claim_object, claims)])
 
 
 def to_object(alert: Alert, sent_at_ms: Millis) -> AlertLine:
@@ -153,6 +194,7 @@ def minimal_alert(alert: Alert) -> Alert:
         alert,
         summary=alert.summary[:_MAX_SUMMARY],
         evidence={},
+        facts=replace(alert.facts, claims=()),
         remedy=(_REMEDY,),
         started_at_ms=_formattable(alert.started_at_ms),
         observed_at_ms=_formattable(alert.observed_at_ms),

@@ -17,6 +17,7 @@ What people silence there is silenced for the other sinks too (`alertmanager_sil
 """
 
 import base64
+import json
 import logging
 import re
 import time
@@ -34,7 +35,7 @@ from connectors.errors import UsageError
 from connectors.process.wall_clock import wall_ms
 from connectors.settings.secret import Secret
 from connectors.settings.sections import placed_error
-from connectors.sinks.alert_json import compact_json
+from connectors.sinks.alert_json import claims_json, compact_json
 from connectors.sinks.alertmanager_list import (
     LABELS,
     LIST_BYTES,
@@ -377,6 +378,7 @@ def postable_alert(
         "evidence": "\n".join(plain_evidence(alert.evidence)),
         "late": "" if alert.late_ms is None else late_text(alert.late_ms),
         "remedy": "\n".join(map(visible, alert.remedy)),
+        "claims": json.dumps(claims_json(alert.facts.claims)) if alert.facts.claims else "",
         "docs": links.rule(alert.rule) or "",
     }
     page = links.cluster(alert.cluster)

@@ -4,11 +4,20 @@ from dataclasses import replace
 
 from rules.answers.part import Electorate, electorate
 from rules.answers.worlds import Answer, World, best, decide
+from rules.claims.claim import Claim, Question, claim, yes_or_no
+from rules.claims.statement import Statement
 from rules.facts.endpoint import EndpointVerdict
 from rules.facts.freshness import poll_problem
 from rules.facts.quorum import Facts
 from rules.model.membership import majority
 
+NONE_MAY_FAIL = Statement("", claim(Question.FAILURES, 0))
+"""What is claimed where no majority would be left without one more voter."""
+NO_ENDPOINTS = (
+    "where the voters dial each other is not known: no VotersRecord was read, and DescribeQuorum has their endpoints "
+    "only from Kafka 3.9 on"
+)
+"""Why nothing is known of an election in which nobody is known to reach anybody."""
 NO_ELECTION = "no leader is elected now, although enough voters run: find out why first"
 
 
@@ -22,9 +31,20 @@ def electorate_now(facts: Facts) -> Electorate:
 def electable(facts: Facts) -> Answer[bool]:
     """Returns whether a leader could be elected if all controllers restarted now."""
     now = electorate_now(facts)
-    if now.unobserved is not None:
-        return Answer(None, unobserved=now.unobserved)
+    if now.unobserved is not None or not now.electors:
+        return Answer(None, unobserved=now.unobserved or NO_ENDPOINTS)
     return decide(now, lambda world: world.forecast.electable)
+
+
+def failures_claim(left: Answer[int]) -> Claim:
+    """Returns the claim how many more of the voters may fail now: 0 if none may."""
+    answer = () if left.value is None else (max(0, left.value),)
+    return Claim(question=Question.FAILURES, answer=answer, undecided=left.decided_by)
+
+
+def electable_claim(answer: Answer[bool]) -> Claim:
+    """Returns the claim whether a leader could be elected if all controllers restarted now."""
+    return Claim(question=Question.ELECTABLE, answer=yes_or_no(answer.value), undecided=answer.decided_by)
 
 
 def failures_left(facts: Facts) -> Answer[int]:

@@ -12,12 +12,15 @@ from dataclasses import dataclass, replace
 
 from rules.answers.forecast import forecast_election
 from rules.answers.part import Part, electors
+from rules.claims.claim import NOBODY, YES, Claim, Directory, Follows, Question, claim, of_each, yes_or_no
+from rules.claims.statement import Statement, claims_of
 from rules.facts.doubts import IN_DOUBT, UNPROVED, About, Doubt
 from rules.facts.endpoint import EndpointFault
 from rules.facts.endpoint_text import certificate_text, endpoint_kind, probe_outcome
 from rules.facts.following import Following, following
 from rules.facts.freshness import NO_VOTERS_RECORD, POLLS_ONLY, fresh_poll, log_read_problem, poll_problem
 from rules.facts.node import NodeFacts
+from rules.facts.node_claims import answers_claim, fault_claims, follows_claim, leader_claim
 from rules.facts.quorum import Facts
 from rules.facts.voter_changes import half_done
 from rules.finding import Finding, Thresholds
@@ -54,6 +57,14 @@ class RestartSafety:
         return (*self.unobserved, *(f"{_text(doubt)}; to find out, {doubt.find_out}" for doubt in self.undecided))
 
     @property
+    def claims(self) -> tuple[Claim, ...]:
+        """The answer and all that it rests on, as values."""
+        undecided = tuple(doubt.node for doubt in self.undecided)
+        answer = Claim(question=Question.RESTART, node=self.node, answer=yes_or_no(self.safe), undecided=undecided)
+        follow = of_each(Question.FOLLOWS, self.remaining or (), Follows.IN_SYNC)
+        return (answer, *follow, *claims_of((*self.against, *self.notes)))
+
+    @property
     def safe(self) -> bool | None:
         """Whether the restart is safe; None if nothing speaks against it, and not all is known that it needs."""
         return False if self.against else None if self.unknown else True
@@ -69,7 +80,7 @@ def safe_to_restart(facts: Facts, node: NodeId, thresholds: Thresholds, findings
         )
     voters = sorted(quorum.committed.keys if quorum.committed else poll.voter_keys)
     needed, doubts = majority(len(voters)), facts.doubts_about(UNPROVED)
-    missing = {key.id: why for key in voters if key.id != node and (why := _missing(facts, facts.nodes[key.id]))}
+    missing = {key.id: why for key in voters if key.id != node and (why := _missing(facts, poll, facts.nodes[key.id]))}
     useful = [key.id for key in voters if key.id not in {node, *missing}]
     remaining = [other for other in useful if other not in doubts]
     found = [*findings]
@@ -91,7 +102,7 @@ def safe_to_restart(facts: Facts, node: NodeId, thresholds: Thresholds, findings
     else:
         # Without a vote its restart does not change the quorum: only an unfinished change is a reason against it, or a
         # leader that it would not find again.
-        against = [*forbidden, *changes, *(step.removeprefix("# ") for step in resolve_names_first(facts))]
+        against = [*forbidden, *changes, *map(_reason, resolve_names_first(facts))]
     return RestartSafety(
         node=node,
         against=tuple(against),
@@ -105,10 +116,15 @@ def safe_to_restart(facts: Facts, node: NodeId, thresholds: Thresholds, findings
 def _forbidden(facts: Facts, node: NodeId, findings: Iterable[Finding]) -> Iterable[str]:
     """Yields what must be done before this node starts again, and why others say that it must run on."""
     for step in before_a_start(facts, (node,), unchanged=True):
-        yield step.removeprefix("# ")
+        yield _reason(step)
     for finding in findings:
         if node in finding.keep_running:
-            yield f"{finding.rule}: {finding.summary.partition('. ')[0].removesuffix('.')}"
+            first = finding.summary.partition(". ")[0].removesuffix(".")
+            yield Statement(f"{finding.rule}: {first}", *claims_of((finding.summary,)))
+
+
+def _reason(step: str) -> Statement:
+    return Statement(step.removeprefix("# "), *claims_of((step,)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +140,8 @@ def _usable_poll(facts: Facts) -> Poll | _Unusable:
     no_leader = facts.leaderless
     if no_leader is not None:
         reported = f"reported by {and_join(no_leader.answered, 3)}" if no_leader.answered else "all refuse connections"
-        return _Unusable(against=(f"no controller leads the quorum ({reported}): fix that first",))
+        why = f"no controller leads the quorum ({reported}): fix that first"
+        return _Unusable(against=(Statement(why, claim(Question.LEADER, NOBODY)),))
     unread = log_read_problem(quorum) if quorum.access.log else POLLS_ONLY
     if unread is not None:
         return _Unusable(unknown=(unread,))
@@ -138,24 +155,30 @@ def _usable_poll(facts: Facts) -> Poll | _Unusable:
     return poll
 
 
-def _missing(facts: Facts, voter: NodeFacts) -> str | None:
+def _missing(facts: Facts, poll: Poll, voter: NodeFacts) -> str | None:
     """Returns why the quorum cannot count on a voter without another one; None if it can, or that is not proved."""
     in_doubt, kind = facts.doubts_about(IN_DOUBT).get(voter.id), endpoint_kind(facts.quorum)
     if voter.id in facts.without_vote:
         return facts.without_vote[voter.id]
     if in_doubt is not None and voter.id not in facts.doubts_about(UNPROVED):
         return in_doubt.why
+    follows = follows_claim(facts.nodes, voter)
     match voter.following:
         case Following.IN_SYNC:
             if EndpointFault.NOT_SERVING in voter.faults:
-                return f"serves no new connection at its {kind} endpoint"
-            return f"refuses connections at its {kind} endpoint" if voter.refused else None
+                return Statement(f"serves no new connection at its {kind} endpoint", *fault_claims(voter))
+            refuses = Statement(f"refuses connections at its {kind} endpoint", *answers_claim(voter))
+            return refuses if voter.refused else None
         case Following.LAGGING:
             lag = voter.lag_ms
-            return "is not known to have caught up" if lag is None else f"is {ms_text(lag)} behind the leader"
+            why = "is not known to have caught up" if lag is None else f"is {ms_text(lag)} behind the leader"
+            return Statement(why, follows)
         case Following.NOT_FETCHING | Following.UNKNOWN:
-            other = voter.replacement
-            return "does not fetch" if other is None else f"fetches as {other}, with another directory"
+            fetching = (row.key for row in voter.others if following(facts.quorum, poll, row.key).fetches)
+            other = next(fetching, None)
+            return (
+                Statement("does not fetch", follows) if other is None else f"fetches as {other}, with another directory"
+            )
 
 
 def _too_few_voters(missing: Mapping[NodeId, str], remaining: int, needed: int, voters: int) -> Iterable[str]:
@@ -163,7 +186,8 @@ def _too_few_voters(missing: Mapping[NodeId, str], remaining: int, needed: int, 
     if voters == 1:
         yield ONLY_VOTER
         return
-    yield from (f"controller {node} {why}: bring it back first" for node, why in missing.items())
+    for node, why in missing.items():
+        yield Statement(f"controller {node} {why}: bring it back first", *claims_of((why,)))
     if remaining < needed:
         left = plural(remaining, "voter")
         yield f"without it {left} of {voters} would remain, caught up and reachable, and {needed_text(needed)}"
@@ -174,20 +198,23 @@ def _endpoint_problems(facts: Facts, node: NodeId) -> Iterable[str]:
         if _needs_restart(node, voter):
             continue
         if EndpointFault.CERTIFICATE in voter.faults and voter.probe is not None:
-            yield (
+            yield Statement(
                 f"voter {voter.id} presents a certificate at {voter.endpoint} that {certificate_text(voter.probe)}: "
-                "the other voters cannot reach it, and cannot fetch from it"
+                "the other voters cannot reach it, and cannot fetch from it",
+                *fault_claims(voter),
             )
         elif voter.faults == (EndpointFault.NOT_SERVING,):
-            yield (
+            yield Statement(
                 f"voter {voter.id} serves no new connection at {voter.endpoint} ({probe_outcome(voter)}): "
-                "a restarted controller could not connect to it, and it would give no vote"
+                "a restarted controller could not connect to it, and it would give no vote",
+                *fault_claims(voter),
             )
         elif voter.faults:
             found = f"{', '.join(fault.value for fault in voter.faults)}; {probe_outcome(voter)}"
-            yield (
+            yield Statement(
                 f"voter {voter.id}'s {endpoint_kind(facts.quorum)} endpoint {voter.endpoint} is stale ({found}): "
-                "a restarted controller may not be able to rejoin the quorum"
+                "a restarted controller may not be able to rejoin the quorum",
+                *fault_claims(voter),
             )
 
 
@@ -212,7 +239,11 @@ def _needs_restart(node: NodeId, voter: NodeFacts) -> bool:
 
 def _unfinished_changes(facts: Facts, poll: Poll, thresholds: Thresholds, findings: Iterable[Finding]) -> Iterable[str]:
     twice = {finding.subject.node for finding in findings if finding.rule == "duplicate-node-id"}
-    yield from (f"two processes run with node.id {node}: stop the copy first" for node in sorted(twice))
+    for copied in sorted(twice):
+        yield Statement(
+            f"two processes run with node.id {copied}: stop the copy first",
+            claim(Question.DIRECTORY, Directory.COPY, node=copied),
+        )
     committed = facts.nodes.dialled
     if committed is None:
         return
@@ -225,9 +256,11 @@ def _unfinished_changes(facts: Facts, poll: Poll, thresholds: Thresholds, findin
         if row.key.id in twice:
             continue
         if other_disk or (voter is None and half_done(facts.quorum, row.key, thresholds)):
-            yield (
+            yield Statement(
                 f"controller {row.key.id} has a new directory id and is not a voter with it yet: "
-                "finish the disk replacement first"
+                "finish the disk replacement first",
+                claim(Question.DIRECTORY, Directory.REPLACED, node=row.key.id),
+                claim(Question.CHANGE, YES, node=row.key.id),
             )
     latest = poll.voter_keys
     if latest != committed.keys and None not in {key.directory_id for key in latest}:
@@ -246,9 +279,12 @@ def _differences(facts: Facts, node: NodeId) -> Iterable[str]:
     """Yields what to know of a controller that the others may not be able to use, or that may have no vote."""
     differs, in_doubt = facts.doubts_about(UNPROVED).get(node), facts.doubts_about(IN_DOUBT).get(node)
     if differs is not None:
-        yield f"it {differs.why}: compare its settings with those of the others before you restart it"
+        yield Statement(
+            f"it {differs.why}: compare its settings with those of the others before you restart it",
+            claim(Question.VOTES, node=node),
+        )
     elif (why := facts.without_vote.get(node) or (in_doubt and in_doubt.why)) is not None:
-        yield f"it {why}: the quorum does not count on its vote"
+        yield Statement(f"it {why}: the quorum does not count on its vote", claim(Question.VOTES, node=node))
 
 
 def _answers_badly(facts: Facts, node: NodeId) -> Iterable[str]:
@@ -268,9 +304,10 @@ def _notes(facts: Facts, poll: Poll, node: NodeId, voters: list[ReplicaKey]) -> 
     if node not in {key.id for key in voters}:
         yield f"controller {node} is no voter: the quorum does not need it"
     elif poll.leader_id == node:
-        yield (
+        yield Statement(
             "it leads: its restart causes an election of a second or two; in a rolling restart the leader is restarted "
-            "last"
+            "last",
+            leader_claim(facts.nodes),
         )
     yield from _differences(facts, node)
     yield from _answers_badly(facts, node)

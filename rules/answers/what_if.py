@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from rules.answers.election import electorate_now
+from rules.answers.election import NO_ENDPOINTS, electorate_now
 from rules.answers.forecast import ElectionForecast
 from rules.answers.part import Elector, Electorate, Part
 from rules.answers.worlds import Answer, World, best, decide, world
+from rules.claims.claim import Claim, Question, claim, yes_or_no
 from rules.facts.quorum import Facts
 from rules.formatting import and_join
 from rules.model.identifiers import Endpoint, NodeId
@@ -65,6 +66,12 @@ class WhatIf:
         """Whether there is a leader after the change; None if it is unknown."""
         return self.answer.value
 
+    def claims(self, question: Question, node: NodeId | None = None) -> tuple[Claim, ...]:
+        """Returns the answer as values, where the change asks this question about this node."""
+        undecided = self.answer.decided_by
+        answer = Claim(question=question, node=node, answer=yes_or_no(self.electable), undecided=undecided)
+        return (answer,) if self.leader_stays is None else (answer, claim(Question.LEADER, self.leader_stays))
+
     @property
     def unknown(self) -> str | None:
         """Why the outcome is not certain, as a sentence; None if it is, or if the quorum has no voter set."""
@@ -113,7 +120,7 @@ def _answer(controllers: Controllers, change: Change, after: Electorate, forecas
     if after.unobserved is not None:
         return Answer(None, unobserved=after.unobserved)
     if not after.electors:
-        return Answer(None)
+        return Answer(None, unobserved=NO_ENDPOINTS)
 
     def has_leader(one: World) -> bool:
         return one.forecast.electable or _staying_leader(controllers, change, one) is not None

@@ -53,6 +53,11 @@ class Answer(Generic[_T]):
     """The answer if each doubt turns out badly; None if nothing can be said."""
 
     @property
+    def decided_by(self) -> tuple[NodeId, ...]:
+        """The controllers that decide it, if it is unknown."""
+        return tuple(one.node_id for one in self.undecided)
+
+    @property
     def why_unknown(self) -> str:
         """Why it is unknown, and what to do to find out, as a sentence without a full stop; empty if it is known."""
         return self.unobserved or undecided_text(self.undecided)

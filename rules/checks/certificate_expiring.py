@@ -26,6 +26,8 @@ What not to do
 
 from collections.abc import Iterable, Sequence
 
+from rules.claims.claim import NO, Question, of_each
+from rules.claims.statement import Statement
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
@@ -115,8 +117,11 @@ def _finding(quorum: Quorum, soon: Sequence[Probe], severity: Severity) -> Findi
     return Finding(
         subject=SUBJECT,
         severity=severity,
-        summary=f"{_summary(quorum, soon, nodes)} No other node can connect to a controller whose certificate has "
-        "expired: it can neither vote nor lead.",
+        summary=Statement(
+            f"{_summary(quorum, soon, nodes)} No other node can connect to a controller whose certificate has "
+            "expired: it can neither vote nor lead.",
+            *of_each(Question.VOTES, (p.node for p in soon if _expires_within(quorum, p, Millis(0))), NO),
+        ),
         evidence={
             "certificates": {f"{probe.node}@{probe.endpoint}": _when(quorum, probe) for probe in soon},
         },

@@ -26,11 +26,13 @@ What not to do
 from collections.abc import Iterable
 
 from rules.answers.now import leads
+from rules.claims.statement import Statement, statement
 from rules.facts.following import NEAR_RECORDS, Following, lag_samples
 from rules.facts.following_text import follows_text, path_text
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
 from rules.facts.node import NodeFacts
+from rules.facts.node_claims import leader_claim
 from rules.facts.quorum import Facts
 from rules.facts.replica_lag import WINDOW, Readiness, readiness
 from rules.finding import Finding, NotApplicable, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
@@ -147,7 +149,10 @@ def _remedy(facts: Facts, poll: Poll, wait: CommitWait, slow: list[NodeFacts]) -
     for status in sorted(slow, key=lambda one: one.following is not Following.NOT_FETCHING):
         if status.following is Following.IN_SYNC and not _leader_is_slow(wait):
             yield _check_host(str(status.id))
-            yield f"# Check the path {path_text(facts.nodes, status)} for long round trips and lost packets"
+            yield Statement(
+                f"# Check the path {path_text(facts.nodes, status)} for long round trips and lost packets",
+                leader_claim(facts.nodes),
+            )
         else:
             yield from bring_in_sync(facts, status)
 
@@ -167,8 +172,9 @@ def _resolved(facts: Facts, _subject: Subject) -> str:
     quorum = facts.quorum
     wait = quorum.commit_wait
     if wait is None:
-        return f"How long a record waits for a majority is not known now. {leads(quorum)}."
-    return f"A record waits {_time(wait.average_ms)} on average until a majority has it. {leads(quorum)}."
+        return statement("How long a record waits for a majority is not known now. ", leads(quorum), ".")
+    waits = f"A record waits {_time(wait.average_ms)} on average until a majority has it. "
+    return statement(waits, leads(quorum), ".")
 
 
 RULE = Rule(

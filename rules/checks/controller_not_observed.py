@@ -25,10 +25,13 @@ What not to do
 from collections.abc import Collection, Iterable, Sequence
 
 from rules.answers.now import over
+from rules.claims.claim import NO, At, Question, claim, of_each
+from rules.claims.statement import Statement
 from rules.facts.endpoint_text import probe_outcome
 from rules.facts.following import following
 from rules.facts.freshness import fresh_poll, unanswered_sources
 from rules.facts.node import NodeFacts
+from rules.facts.node_claims import follows_claim
 from rules.facts.outdated_settings import outdated_settings
 from rules.facts.quorum import Facts
 from rules.facts.silent_controllers import SilentController, silent_controllers
@@ -79,9 +82,14 @@ def _silent(facts: Facts, silent: SilentController) -> Finding:
     return Finding(
         subject=Subject("controller", node),
         severity=Severity.WARNING,
-        summary=f"Controller {node} does not answer the monitor: {silent.reason}{detail} at {silent.endpoint}. It "
-        f"fetches, and {others} can be observed. If controller {node} becomes the leader, the quorum is not observed."
-        + (f" {outdated.sentence}" if outdated else ""),
+        summary=Statement(
+            f"Controller {node} does not answer the monitor: {silent.reason}{detail} at {silent.endpoint}. It "
+            f"fetches, and {others} can be observed. If controller {node} becomes the leader, the quorum is not "
+            f"observed.{f' {outdated.sentence}' if outdated else ''}",
+            follows_claim(facts.nodes, facts.nodes[node]),
+            *([claim(Question.ENDPOINT, At.LISTENS, node=node)] if denies else []),
+            *([claim(Question.VOTES, node=node)] if denies else []),
+        ),
         evidence={
             "vantage": quorum.vantage.value,
             "controller": node,
@@ -93,7 +101,7 @@ def _silent(facts: Facts, silent: SilentController) -> Finding:
             **(outdated.evidence if outdated else {}),
         },
         remedy=(
-            *(_settings_first(node, others) if denies else ()),
+            *(_settings_first(facts, node, others) if denies else ()),
             *controller_access_steps(quorum, silent, outdated),
             *(() if denies else (_COMPARE.format(node, others),)),
             describe_status(facts, excluding=node),
@@ -101,12 +109,13 @@ def _silent(facts: Facts, silent: SilentController) -> Finding:
     )
 
 
-def _settings_first(node: NodeId, others: str) -> Iterable[str]:
+def _settings_first(facts: Facts, node: NodeId, others: str) -> Iterable[str]:
     """Yields the first steps about a controller that denies the monitor, and maybe the others, what others permit."""
     yield _COMPARE.format(node, others)
-    yield (
+    yield Statement(
         f"# Do not stop or restart another controller before that: if controller {node} denies the others too, each of "
-        "them that asks it for its vote ends"
+        "them that asks it for its vote ends",
+        *of_each(Question.RESTART, facts.known_controllers - {node}, NO),
     )
 
 

@@ -31,8 +31,11 @@ from collections.abc import Iterable
 
 from rules.answers.now import leads
 from rules.answers.restart import ONLY_VOTER
+from rules.claims.claim import NO, YES, Question, claim
+from rules.claims.statement import Statement, statement
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
+from rules.facts.node_claims import leader_claim
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import utc_text
@@ -68,9 +71,13 @@ def _finding(facts: Facts, poll: Poll, *, since_ms: Millis) -> Finding:
     return Finding(
         subject=Subject("active controller"),
         severity=Severity.CRITICAL,
-        summary=f"Controller {leader} is active and answers, and has appended nothing since {utc_text(since_ms)}, not "
-        "even the record of every half second: its event thread is stuck. No metadata change takes effect, no broker "
-        "can join, and none that dies is noticed.",
+        summary=Statement(
+            f"Controller {leader} is active and answers, and has appended nothing since {utc_text(since_ms)}, not "
+            "even the record of every half second: its event thread is stuck. No metadata change takes effect, no "
+            "broker can join, and none that dies is noticed.",
+            leader_claim(facts.nodes),
+            claim(Question.COMMITS, NO),
+        ),
         evidence={
             "leader": leader,
             "leader_epoch": poll.leader_epoch,
@@ -81,7 +88,7 @@ def _finding(facts: Facts, poll: Poll, *, since_ms: Millis) -> Finding:
         remedy=(
             f"# Take a thread dump of controller {leader} (jstack PID, or kill -3 PID, which writes it to the output "
             "of the process): the thread whose name ends in event-handler shows what it waits for",
-            f"# Restart controller {leader}{_consequence(poll)}",
+            Statement(f"# Restart controller {leader}{_consequence(poll)}", claim(Question.ADVISED, YES, node=leader)),
             "# If the next active controller stops appending too: remove the class that the thread dump shows (a "
             "policy, an authorizer) from the configuration of every controller",
             "# If you have just switched NoOps off (metadata.max.idle.interval.ms=0), nothing is wrong",
@@ -96,7 +103,7 @@ def _consequence(poll: Poll) -> str:
 
 
 def _resolved(facts: Facts, _subject: Subject) -> str:
-    return f"The active controller appends records. {leads(facts.quorum)}."
+    return statement("The active controller appends records. ", leads(facts.quorum), ".")
 
 
 RULE = Rule(

@@ -15,6 +15,8 @@ What not to do
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from rules.claims.claim import NO, Directory, Question, claim
+from rules.claims.statement import Statement, statement
 from rules.facts.following import following
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
@@ -78,9 +80,14 @@ def _finding(
     return Finding(
         subject=Subject("node", node),
         severity=Severity.WARNING if voter is None else Severity.CRITICAL,
-        summary=f"Two processes run with node.id {node}{'' if voter is None else ', a voter'}."
-        + (f" They registered in turn, at {and_join(endpoints)}." if registered else "")
-        + (f" Directories {and_join(key.directory_id for key in keys)} both fetch." if keys else ""),
+        summary=statement(
+            Statement(
+                f"Two processes run with node.id {node}{'' if voter is None else ', a voter'}.",
+                claim(Question.DIRECTORY, Directory.COPY, node=node),
+            ),
+            f" They registered in turn, at {and_join(endpoints)}." if registered else "",
+            f" Directories {and_join(key.directory_id for key in keys)} both fetch." if keys else "",
+        ),
         evidence={
             "node": node,
             "voter": None if voter is None else str(voter),
@@ -99,11 +106,16 @@ def _finding(
             *_which(voter, keys),
             f"# Stop the copy, give it a node.id of its own instead of {node}, format its log directory"
             f"{'' if only_broker else ' (a controller with --no-initial-controllers)'} and start it",
-            *(() if only_broker else (f"# Do not add or remove controller {node} while both run",)),
+            *(() if only_broker else (_change_nothing(node),)),
             describe_status(facts, excluding=node),
         ),
         starts=(node,),
     )
+
+
+def _change_nothing(node: NodeId) -> Statement:
+    forbidden = claim(Question.CHANGE, NO, node=node)
+    return Statement(f"# Do not add or remove controller {node} while both run", forbidden)
 
 
 def _endpoints(registered: Iterable[DoubleRegistration]) -> Sequence[str]:

@@ -30,15 +30,17 @@ What not to do
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rules.answers.election import failures_left
+from rules.answers.election import NONE_MAY_FAIL, failures_left
 from rules.answers.now import in_sync_text, over
+from rules.claims.statement import Statement, joined, statement
 from rules.facts.doubts import IN_DOUBT
 from rules.facts.endpoint_text import endpoint_sentence
 from rules.facts.following import Following
-from rules.facts.following_text import follows_sentence, follows_text, in_sync_count, replaced_by
+from rules.facts.following_text import follows_sentence, follows_text, replaced_by
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
 from rules.facts.node import NodeFacts
+from rules.facts.node_claims import in_sync_claim, in_sync_count
 from rules.facts.quorum import Facts
 from rules.finding import Finding, FindingFacts, Plain, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, ms_text, needed_text, numbered, plural
@@ -152,7 +154,7 @@ def _finding(
     return Finding(
         subject=Subject("quorum"),
         severity=Severity.CRITICAL if in_sync < required else Severity.WARNING,
-        summary=_summary(facts, statuses, missing) + (f" {too_long}" if too_long else ""),
+        summary=statement(_summary(facts, statuses, missing), f" {too_long}" if too_long else ""),
         evidence={
             "voters": {str(status.key): follows_text(facts.nodes, status) for status in statuses},
             "voters_in_sync": in_sync,
@@ -172,34 +174,34 @@ def _finding(
     )
 
 
-def _summary(facts: Facts, statuses: tuple[NodeFacts, ...], missing: list[NodeFacts]) -> str:
+def _summary(facts: Facts, statuses: tuple[NodeFacts, ...], missing: list[NodeFacts]) -> Statement:
     required = majority(len(statuses))
     spare, sentences = in_sync_count(statuses) - required, _voter_sentences(facts, missing)
-    counted = f"{in_sync_count(statuses)} of {len(statuses)} voters are in sync"
+    counted = Statement(f"{in_sync_count(statuses)} of {len(statuses)} voters are in sync", in_sync_claim(facts.nodes))
     if spare > 0 or not missing:
         # voter-lagging, which would report those that are missing, is inhibited.
-        return f"The quorum tolerates no further failure reliably: {counted} now. {sentences}".rstrip()
+        after = ("", sentences) if not sentences else (" ", sentences)
+        return statement("The quorum tolerates no further failure reliably: ", counted, " now.", *after)
     if spare < 0:
-        return (
-            f"The quorum has no majority in sync: {counted}; {needed_text(required)}. "
-            f"The leader resigns or commits late. {sentences}"
-        )
-    problem = f"The quorum tolerates no further failure: {counted}; {needed_text(required)}."
+        problem = statement("The quorum has no majority in sync: ", counted, f"; {needed_text(required)}. ")
+        return statement(problem, NONE_MAY_FAIL, "The leader resigns or commits late. ", sentences)
+    problem = statement(
+        "The quorum tolerates no further failure", NONE_MAY_FAIL, ": ", counted, f"; {needed_text(required)}."
+    )
     # A phone shows the first words: which voter fails, if it is one.
-    return f"{sentences} {problem}" if len(missing) == 1 else f"{problem} {sentences}"
+    return statement(sentences, " ", problem) if len(missing) == 1 else statement(problem, " ", sentences)
 
 
-def _voter_sentences(facts: Facts, missing: list[NodeFacts], most: int = 3) -> str:
-    sentences = []
+def _voter_sentences(facts: Facts, missing: list[NodeFacts], most: int = 3) -> Statement:
+    sentences = list[str]()
     for status in missing[:most]:
         silent = status.following is Following.NOT_FETCHING
-        sentences.append(
-            follows_sentence(facts.nodes, status) + (endpoint_sentence(facts.nodes, status.id) if silent else "")
-        )
+        endpoint = endpoint_sentence(facts.nodes, status.id) if silent else ""
+        sentences.append(statement(follows_sentence(facts.nodes, status), endpoint))
     if len(missing) > most:
         more = len(missing) - most
         sentences.append(f"{plural(more, 'more voter')} {'is' if more == 1 else 'are'} not in sync.")
-    return " ".join(sentences)
+    return joined(sentences)
 
 
 def _remedy(

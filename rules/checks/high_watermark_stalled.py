@@ -21,11 +21,14 @@ What not to do
 from collections.abc import Iterable
 
 from rules.answers.now import leads
+from rules.claims.claim import NO, YES, Question, claim
+from rules.claims.statement import Statement, statement
 from rules.facts.following import Following
-from rules.facts.following_text import follows_text, in_sync_count
+from rules.facts.following_text import follows_text
 from rules.facts.freshness import needed, poll_problem
 from rules.facts.needs import Need
 from rules.facts.node import NodeFacts
+from rules.facts.node_claims import in_sync_claim, in_sync_count, leader_claim
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import needed_text, plural, utc_text
@@ -68,11 +71,16 @@ def _finding(facts: Facts, poll: Poll, statuses: tuple[NodeFacts, ...], since: M
     return Finding(
         subject=Subject("quorum"),
         severity=Severity.CRITICAL,
-        summary=f"Nothing is committed: the high watermark has been {high_watermark} since {utc_text(since)}. "
-        f"No metadata change takes effect. "
-        f"Leader: controller {poll.leader_id}, with {plural(uncommitted, 'uncommitted record')}. "
-        f"{in_sync} of {plural(len(statuses), 'voter')} {'is' if len(statuses) == 1 else 'are'} in sync; "
-        f"{needed_text(needed)}.",
+        summary=Statement(
+            f"Nothing is committed: the high watermark has been {high_watermark} since {utc_text(since)}. "
+            f"No metadata change takes effect. "
+            f"Leader: controller {poll.leader_id}, with {plural(uncommitted, 'uncommitted record')}. "
+            f"{in_sync} of {plural(len(statuses), 'voter')} {'is' if len(statuses) == 1 else 'are'} in sync; "
+            f"{needed_text(needed)}.",
+            claim(Question.COMMITS, NO),
+            leader_claim(facts.nodes),
+            in_sync_claim(facts.nodes),
+        ),
         evidence={
             "high_watermark": quorum.high_watermark,
             "high_watermark_since_ms": quorum.high_watermark_since_ms,
@@ -119,8 +127,10 @@ def _resolved(facts: Facts, _subject: Subject) -> str:
     quorum = facts.quorum
     at = "" if quorum.high_watermark is None else f": the high watermark is {quorum.high_watermark}"
     if quorum.silent_ms:
-        return f"All records that the leader has appended are committed{at}. It appends no more. {leads(quorum)}."
-    return f"Records are committed{at}. {leads(quorum)}."
+        return statement(
+            f"All records that the leader has appended are committed{at}. It appends no more. ", leads(quorum), "."
+        )
+    return statement(Statement(f"Records are committed{at}. ", claim(Question.COMMITS, YES)), leads(quorum), ".")
 
 
 RULE = Rule(

@@ -17,6 +17,8 @@ What not to do
 from collections.abc import Iterable
 
 from rules.answers.now import leads
+from rules.claims.claim import Question, claim
+from rules.claims.statement import Statement, statement
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
@@ -67,7 +69,10 @@ def _finding(quorum: Quorum, poll: Poll, side: str, skew_ms: Millis) -> Finding:
     return Finding(
         subject=Subject("controller", leader),
         severity=Severity.WARNING,
-        summary=f"The clock of controller {leader}, the leader, is {by}{side} the clock of kraftwatch's host.",
+        summary=Statement(
+            f"The clock of controller {leader}, the leader, is {by}{side} the clock of kraftwatch's host.",
+            claim(Question.LEADER, leader),
+        ),
         evidence={
             "leader": leader,
             "leader_epoch": poll.leader_epoch,
@@ -86,7 +91,7 @@ def _finding(quorum: Quorum, poll: Poll, side: str, skew_ms: Millis) -> Finding:
 def _resolved(facts: Facts, subject: Subject) -> str:
     if facts.quorum.leader_id == subject.node:
         return f"The clock of {subject} and that of kraftwatch's host agree."
-    return f"{leads(facts.quorum)}. The clock of {subject} is not compared while it does not lead."
+    return statement(leads(facts.quorum), f". The clock of {subject} is not compared while it does not lead.")
 
 
 RULE = Rule(

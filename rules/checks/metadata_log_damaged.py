@@ -40,6 +40,8 @@ What not to do
 
 from collections.abc import Iterable, Sequence
 
+from rules.claims.claim import NO, YES, Question, claim
+from rules.claims.statement import Statement
 from rules.facts.damaged_log import DamagedLog, sound_copies, unreadable_log
 from rules.facts.quorum import Facts
 from rules.finding import Finding, Plain, RuleResult, Severity, Thresholds, hold
@@ -148,8 +150,10 @@ def _remedy(facts: Facts, log: DamagedLog) -> Iterable[str]:
     yield f"# Copy the __cluster_metadata-0 directory of {name} before its process ends: its start changes it"
     files = sorted({_file(snapshot) for snapshot in log.in_snapshots})
     for file in files:
-        yield (
-            f"# Do not restart {name} while {file} is its newest snapshot: it would end with a CorruptRecordException"
+        kept = () if log.node is None else (claim(Question.RESTART, NO, node=log.node),)
+        yield Statement(
+            f"# Do not restart {name} while {file} is its newest snapshot: it would end with a CorruptRecordException",
+            *kept,
         )
         yield (
             f"# Move {file} out of its __cluster_metadata-0 directory, or wait for a newer snapshot (at most "
@@ -175,9 +179,11 @@ def _restart(facts: Facts, log: DamagedLog) -> Iterable[str]:
             "__cluster_metadata-0 directory away, and start it: it fetches the log again"
         )
     elif _may_restart(facts, log):
-        yield (
+        advised = () if log.node is None else (claim(Question.ADVISED, YES, node=log.node),)
+        yield Statement(
             f"# Restart {log.name}: voters {and_join(sound)} have a sound copy and elect a leader; at its start Kafka "
-            'truncates its log at the damaged batch ("Corruption found in segment") and fetches the rest'
+            'truncates its log at the damaged batch ("Corruption found in segment") and fetches the rest',
+            *advised,
         )
     else:
         yield (

@@ -34,6 +34,8 @@ What not to do
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from rules.claims.claim import At, Claim, Question, claim, of_each
+from rules.claims.statement import Statement, statement
 from rules.facts.damaged_log import unreadable_log
 from rules.facts.endpoint import EndpointFault
 from rules.facts.freshness import last_answers, unanswered_sources
@@ -77,6 +79,10 @@ _CONFIGURATION_ERRORS = {
 }
 
 
+_RUNNING_REASONS = frozenset({Reason.NOT_AUTHENTICATED, Reason.DENIED, Reason.NOT_READY})
+"""What only a process answers that runs."""
+
+
 def evaluate(facts: Facts, _thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns at most one result: about the quorum."""
     quorum = facts.quorum
@@ -113,9 +119,11 @@ def evaluate(facts: Facts, _thresholds: Thresholds) -> Iterable[RuleResult]:
     yield Finding(
         subject=QUORUM_SUBJECT,
         severity=Severity.CRITICAL if critical else Severity.WARNING,
-        summary=_summary(answers, stale, failures, outdated)
-        + (_rejection(quorum, failures) if rejecting else "")
-        + _leader_sentence(unreachable),
+        summary=statement(
+            Statement(_summary(answers, stale, failures, outdated), *_listening(facts, failures)),
+            _rejection(quorum, failures) if rejecting else "",
+            _leader_sentence(unreachable),
+        ),
         evidence={
             "vantage": quorum.vantage.value,
             **({"unreachable_leader": unreachable.id, "reported_by": [*unreachable.followers]} if unreachable else {}),
@@ -131,6 +139,17 @@ def evaluate(facts: Facts, _thresholds: Thresholds) -> Iterable[RuleResult]:
         ),
         remedy=tuple(_remedy(facts, failures, outdated, rejected=bool(rejecting))),
     )
+
+
+def _listening(facts: Facts, failures: Iterable[FailedObservation]) -> Iterable[Claim]:
+    """Returns what the failures say of the voters: one that rejects or denies the monitor runs."""
+    nodes = {
+        facts.nodes.at[failure.endpoint]
+        for failure in _oldest([*failures])
+        if failure.reason in _RUNNING_REASONS and failure.endpoint in facts.nodes.at
+    }
+    voters = (voter.id for voter in facts.nodes.voters if str(voter.endpoint) in {one.endpoint for one in failures})
+    return of_each(Question.ENDPOINT, nodes & {*voters}, At.LISTENS)
 
 
 def _replaced(facts: Facts, failures: Iterable[FailedObservation]) -> tuple[NodeId, ...]:
@@ -202,11 +221,14 @@ def _summary(
     return f"{problem}: no current answer from {sources}.{consequence} {cause}"
 
 
-def _leader_sentence(leader: UnreachableLeader | None) -> str:
+def _leader_sentence(leader: UnreachableLeader | None) -> Statement:
     if leader is None:
-        return ""
+        return Statement("")
     report = "reports" if len(leader.followers) == 1 else "report"
-    return f" Controller {leader.id} does not answer here, but {and_join(leader.followers, 4)} {report} it as leader."
+    return Statement(
+        f" Controller {leader.id} does not answer here, but {and_join(leader.followers, 4)} {report} it as leader.",
+        claim(Question.LEADER, leader.id),
+    )
 
 
 def _reason_with_endpoints(reason: Reason, failures: Sequence[FailedObservation]) -> str:

@@ -74,11 +74,14 @@ from rules.answers.forecast import forecast_election
 from rules.answers.leader import LeaderUnknown, Leads, leader
 from rules.answers.now import in_sync_text, leads
 from rules.answers.part import electors
+from rules.claims.claim import NO, NOBODY, At, Question, claim, of_each
+from rules.claims.statement import Statement, joined, statement
 from rules.facts.contact import recorded_endpoints
 from rules.facts.endpoint import EndpointFault
 from rules.facts.endpoint_text import certificate_text, endpoint_kind, evidence_of, faults_text
 from rules.facts.leadership import Leaderless
 from rules.facts.node import NodeFacts, Process
+from rules.facts.node_claims import answers_claim, fault_claims
 from rules.facts.quorum import Facts
 from rules.facts.reported_leaders import last_leader, last_leader_answer_ms
 from rules.finding import HOLD, Finding, Plain, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
@@ -110,6 +113,8 @@ _MISSING = {
     Process.NOT_REACHED: "not reached (connections time out or have no route)",
 }
 """The states of a process in which its voter takes part in no election."""
+_AT = {Process.DOWN: At.REFUSES, Process.HUNG: At.HANGS, Process.NOT_REACHED: At.UNREACHED}
+"""What answers at the endpoint of such a voter."""
 _NOT_COUNTED = frozenset({*EndpointFault} - {EndpointFault.REGISTRATION_DIFFERS})
 """The faults with which a voter is not reached: one that moved dials the others, and may win with their votes."""
 
@@ -138,7 +143,7 @@ def _finding(facts: Facts, state: Leaderless, thresholds: Thresholds) -> Finding
     )
 
 
-def _summary(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> str:
+def _summary(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> Statement:
     quorum = facts.quorum
     at = last_leader_answer_ms(quorum)
     since = "" if at is None else f" since {utc_text(at)}"
@@ -150,17 +155,28 @@ def _summary(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> 
     last = "" if led is None else f" The last leader was controller {led}."
     if state.rejecting:
         reasons = and_join(sorted({failure.reason for failure in state.failures}))
-        return (
+        return Statement(
             f"No leader is known{since}: the controllers at {and_join(state.rejecting, 4)} were down, run again, and "
-            f"reject the monitor ({reasons}). If they reject each other as well, none of them is elected.{last}"
+            f"reject the monitor ({reasons}). If they reject each other as well, none of them is elected.{last}",
+            claim(Question.LEADER, NOBODY),
         )
     if state.never_answered:
-        return (
+        return Statement(
             f"No leader is known: the configured controllers at {and_join(state.refused, 4)} refuse connections, and "
-            "none has answered yet. If there are no others, no metadata change is possible."
+            "none has answered yet. If there are no others, no metadata change is possible.",
+            claim(Question.LEADER, NOBODY),
         )
-    known = f"{_voters(facts, state, voters)}{_uncommitted_voters(quorum)}"
-    return f"No leader{since}: no metadata change is possible. {known}{_denials(facts)}{last}"
+    return statement(
+        Statement(
+            f"No leader{since}: no metadata change is possible. ",
+            claim(Question.LEADER, NOBODY),
+            claim(Question.COMMITS, NO),
+        ),
+        _voters(facts, state, voters),
+        _uncommitted_voters(quorum),
+        _denials(facts),
+        last,
+    )
 
 
 def _denials(facts: Facts) -> str:
@@ -203,32 +219,54 @@ def _voters(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> s
     sentences = [
         *_without_vote(facts, len(voters)),
         *(
-            f"{_controllers(nodes)} {what}."
+            Statement(
+                f"{_controllers(nodes)} {what}.",
+                *of_each(Question.ENDPOINT, nodes, _AT[state]),
+                *of_each(Question.VOTES, nodes, NO),
+            )
             for state, what in _MISSING.items()
             if (nodes := [node for node in missing if processes[node] is state])
         ),
         *_refusing_elsewhere(voters),
         *([_lost_names(lost)] if lost else []),
         *(
-            f"The certificate of controller {controller.id} {certificate_text(controller.probe)}."
+            Statement(
+                f"The certificate of controller {controller.id} {certificate_text(controller.probe)}.",
+                claim(Question.VOTES, NO, node=controller.id),
+            )
             for controller in refused
             if controller.probe
         ),
         *(
-            f"Voter {voter.id}'s {endpoint_kind(facts.quorum)} endpoint {voter.endpoint} {faults_text(voter)}."
+            Statement(
+                f"Voter {voter.id}'s {endpoint_kind(facts.quorum)} endpoint {voter.endpoint} {faults_text(voter)}.",
+                *fault_claims(voter),
+            )
             for voter in voters
             if EndpointFault.OTHER_RESPONDER in voter.faults and voter.id not in missing
         ),
     ]
     running, needed = _reached(facts, voters), majority(len(voters))
     if not sentences:
+        accepting = [one for voter in voters for one in answers_claim(voter)] if _all_accept(voters) else []
+        claims = (claim(Question.WON, NO), *accepting)
         if len(voters) == 1:
-            return f"The only voter {'accepts connections and ' if _all_accept(voters) else ''}wins no election."
-        if _all_accept(voters):
-            return f"All {len(voters)} voters accept connections, and none of them wins an election."
-        return f"None of the {len(voters)} voters wins an election."
+            return Statement(
+                f"The only voter {'accepts connections and ' if accepting else ''}wins no election.", *claims
+            )
+        if accepting:
+            return Statement(
+                f"All {len(voters)} voters accept connections, and none of them wins an election.", *claims
+            )
+        return Statement(f"None of the {len(voters)} voters wins an election.", *claims)
     reached = "run with their recorded disk at most" if replaced else "can be reached"
-    return f"{' '.join(sentences)} {running} of {plural(len(voters), 'voter')} {reached}; {needed_text(needed)}."
+    return statement(
+        joined(sentences),
+        Statement(
+            f" {running} of {plural(len(voters), 'voter')} {reached}; {needed_text(needed)}.",
+            claim(Question.REACHED, running),
+        ),
+    )
 
 
 def _refusing_elsewhere(voters: tuple[NodeFacts, ...]) -> Iterable[str]:
@@ -241,9 +279,13 @@ def _refusing_elsewhere(voters: tuple[NodeFacts, ...]) -> Iterable[str]:
         yield f"{controllers} {refuse} connections at {where}, where {they} answered before."
 
 
-def _lost_names(nodes: list[NodeId]) -> str:
+def _lost_names(nodes: list[NodeId]) -> Statement:
     names, do = ("name", "does") if len(nodes) == 1 else ("names", "do")
-    return f"The recorded {names} of {numbered('controller', nodes)} {do} not resolve."
+    return Statement(
+        f"The recorded {names} of {numbered('controller', nodes)} {do} not resolve.",
+        *of_each(Question.REACHES, nodes, NO),
+        *of_each(Question.ENDPOINT, nodes, At.UNRESOLVED),
+    )
 
 
 def _reached(facts: Facts, voters: tuple[NodeFacts, ...]) -> int:
@@ -269,9 +311,10 @@ def _without_vote(facts: Facts, voters: int) -> Iterable[str]:
         yield "The disks of a majority of the voters are lost."
     if replaced:
         one = len(replaced) == 1
-        yield (
+        yield Statement(
             f"{_controllers(sorted(replaced))} running with {'another disk' if one else 'other disks'}, "
-            f"{and_join([str(key) for key in replaced.values()])}, without a vote."
+            f"{and_join([str(key) for key in replaced.values()])}, without a vote.",
+            *of_each(Question.VOTES, replaced, NO),
         )
 
 
@@ -375,9 +418,10 @@ def _election_steps(
         because = ": the voters' endpoints accept connections" if voters and _all_accept(voters) else ""
         yield f"# Check in the controllers' logs why no election is won{because}"
     elif running >= needed:
-        yield (
+        yield Statement(
             f"# If no leader is elected then, check in the controllers' logs why: {running} of the {number} voters run "
-            f"already, and {needed} are enough"
+            f"already, and {needed} are enough",
+            claim(Question.RUNNING, running),
         )
     else:
         return
@@ -486,7 +530,8 @@ def _step(quorum: Quorum, voter: NodeFacts) -> Iterable[str]:
 
 def _resolved(facts: Facts, _subject: Subject) -> str:
     leader = "A controller leads the metadata quorum" if facts.quorum.leader_id is None else leads(facts.quorum)
-    return f"{leader}. {in_sync_text(facts)}".rstrip()
+    counted = in_sync_text(facts)
+    return statement(leader, ". ", counted) if counted else statement(leader, ".")
 
 
 RULE = Rule(

@@ -57,6 +57,8 @@ from itertools import pairwise
 from math import inf
 from typing import TypeAlias
 
+from rules.claims.claim import NO, Question, of_each
+from rules.claims.statement import Statement
 from rules.facts.freshness import log_age_problem, log_read_problem
 from rules.facts.lost_lead import lost_lead_text
 from rules.facts.needs import Need
@@ -397,7 +399,8 @@ def _shutdown_steps(quorum: Quorum, kind: NodeKind, node: NodeId) -> Iterable[st
     if kind is NodeKind.BROKER:
         yield f"# If it does not become stable, shut broker {node} down until the cause is known"
     elif _votes(quorum, node):
-        yield f"# Do not restart another controller until controller {node} is stable"
+        others = of_each(Question.RESTART, quorum.voting_ids - {node}, NO)
+        yield Statement(f"# Do not restart another controller until controller {node} is stable", *others)
 
 
 def _evidence(one: _Start) -> dict[str, Plain]:

@@ -21,6 +21,8 @@ What not to do
 
 from collections.abc import Iterable
 
+from rules.claims.claim import Question, claim
+from rules.claims.statement import Statement
 from rules.facts.freshness import fresh_views
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
@@ -108,7 +110,10 @@ def _finding(facts: Facts, view: LeaderView, log: LeaderLog, age: Millis) -> Fin
     return Finding(
         subject=SUBJECT,
         severity=Severity.WARNING,
-        summary=f"{leader.capitalize()} has taken no metadata snapshot since {since}. {written}.",
+        summary=Statement(
+            f"{leader.capitalize()} has taken no metadata snapshot since {since}. {written}.",
+            *(() if view.node is None else (claim(Question.LEADER, view.node),)),
+        ),
         evidence={
             "leader": view.leader_id,
             "snapshot_end_offset": snapshot.end_offset if snapshot else None,

@@ -52,14 +52,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from rules.answers.election import electable
+from rules.answers.election import electable, electable_claim
 from rules.answers.forecast import ElectionForecast, forecast_election
 from rules.answers.part import electors
+from rules.claims.claim import NO, Question, claim, of_each
+from rules.claims.statement import Statement, statement
 from rules.facts.endpoint import CURED_BY_RESTART, EndpointFault
 from rules.facts.endpoint_text import doubt_text, endpoint_kind, evidence_of, faults_text, probe_outcome
 from rules.facts.following import Following
 from rules.facts.needs import Need
 from rules.facts.node import NodeFacts
+from rules.facts.node_claims import answers_claim, fault_claims, reached_claim
 from rules.facts.quorum import Facts
 from rules.facts.reported_leaders import last_leader
 from rules.finding import Finding, FindingFacts, Plain, RuleResult, Severity, Thresholds, UnknownResult, hold
@@ -80,7 +83,7 @@ class _VoterEndpoints:
 
     facts: Facts
     severity: Severity
-    verdict: str
+    verdict: Statement
     """Whether a leader could be elected now, in sentences."""
     evidence: Mapping[str, Plain]
     """What is the same in each voter's finding."""
@@ -170,30 +173,33 @@ def _finding(endpoints: _VoterEndpoints, voter: NodeFacts) -> Finding:
     )
 
 
-def _summary(endpoints: _VoterEndpoints, voter: NodeFacts) -> str:
+def _summary(endpoints: _VoterEndpoints, voter: NodeFacts) -> Statement:
     vantage = " Probed from outside the cluster's network." if endpoints.facts.quorum.vantage is Vantage.OUTSIDE else ""
     endpoint = f"{endpoint_kind(endpoints.facts.quorum)} endpoint {voter.endpoint}"
-    return f"Voter {voter.id}'s {endpoint} {faults_text(voter)}. {endpoints.verdict}{vantage}"
+    stale = Statement(f"Voter {voter.id}'s {endpoint} {faults_text(voter)}. ", *fault_claims(voter))
+    return statement(stale, endpoints.verdict, vantage)
 
 
-def _verdict(facts: Facts, election: ElectionForecast) -> str:
+def _verdict(facts: Facts, election: ElectionForecast) -> Statement:
     """Returns what `kraftwatch what-if` answers for a restart of all controllers, as sentences."""
+    answer = electable(facts)
     could = {
         True: "If all controllers restarted now, a leader could still be elected",
         False: "If all controllers restarted now, no leader could be elected",
         None: "Whether a leader could be elected if all controllers restarted now is not known",
-    }[electable(facts).value]
+    }[answer.value]
     voters = facts.nodes.voters
     work = sum(_works(voter) for voter in voters)
     unchecked = sum(voter.reachable and not _works(voter) for voter in voters)
     counted = f"{work} of {len(voters)} {endpoint_kind(facts.quorum)} endpoints {'works' if work == 1 else 'work'}"
     more = f", {unchecked} could not be checked" if unchecked else ""
-    sentence = f"{could}: {counted}{more}."
+    sentence = Statement(f"{could}: {counted}{more}.", electable_claim(answer))
     last = [key.id for key in election.indispensable]
     if not last:
         return sentence
     one = f"controller {last[0]}" if len(last) == 1 else f"any of controllers {and_join(last)}"
-    return f"{sentence} If {one} stopped too, no leader could be elected."
+    without = of_each(Question.WITHOUT, (key.id for key in election.indispensable), NO)
+    return statement(sentence, Statement(f" If {one} stopped too, no leader could be elected.", *without))
 
 
 def _works(voter: NodeFacts) -> bool:
@@ -325,10 +331,14 @@ def _resolved(facts: Facts, subject: Subject) -> str:
         return f"Controller {node} is not a voter."
     endpoint = f"{endpoint_kind(facts.quorum)} endpoint {voter.endpoint}"
     if (voter.refused and not voter.faults and not voter.following.fetches) or _is_down_with_its_name(voter):
-        return f"Controller {node} is down. Its {endpoint} is not known to be wrong."
+        return Statement(
+            f"Controller {node} is down. Its {endpoint} is not known to be wrong.",
+            *answers_claim(voter),
+            claim(Question.VOTES, NO, node=voter.id),
+        )
     if not _works(voter):
         return f"Voter {node}'s {endpoint} is not known to be wrong ({probe_outcome(voter)})."
-    return f"Voter {node} can be reached at its {endpoint}."
+    return Statement(f"Voter {node} can be reached at its {endpoint}.", *reached_claim(voter))
 
 
 RULE = Rule(

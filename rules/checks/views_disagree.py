@@ -32,6 +32,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rules.answers.now import leads
+from rules.claims.claim import NO, At, Question, claim
+from rules.claims.statement import Statement, statement
 from rules.facts.freshness import fresh_poll, fresh_views
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
@@ -85,12 +87,17 @@ def _configured_voters(facts: Facts) -> Iterable[Finding]:
     for node, text in sorted(lists.items()):
         grouped.setdefault(text, []).append(node)
     sentences = [f"{and_join(nodes)} {'has' if len(nodes) == 1 else 'have'} {text}" for text, nodes in grouped.items()]
-    consequence = " Two majorities are possible, and with them two leaders." if apart else ""
+    consequence = ""
+    if apart:
+        consequence = Statement(" Two majorities are possible, and with them two leaders.", claim(Question.LISTS, NO))
     yield Finding(
         subject=Subject(_VOTERS_SETTING),
         severity=Severity.CRITICAL if apart else Severity.WARNING,
-        summary=f"Controllers have different {_VOTERS_SETTING}: {'; '.join(sentences[:4])}. Each counts votes by "
-        f"its own list.{consequence}",
+        summary=statement(
+            f"Controllers have different {_VOTERS_SETTING}: {'; '.join(sentences[:4])}. Each counts votes by its own "
+            "list.",
+            consequence,
+        ),
         evidence={
             _VOTERS_SETTING: {str(node): text for node, text in sorted(lists.items())},
             "leader": poll.leader_id,
@@ -156,15 +163,25 @@ def _disagreement(facts: Facts, views: dict[str, Plain], view: LeaderView, epoch
     controller = None if view.node is None else facts.nodes.get(view.node)
     elsewhere = not view.this_cluster and controller is not None and controller.following.fetches
     missing = is_voter and not elsewhere
-    consequence = f" Controller {view.node} takes no part in the quorum and its vote is missing." if missing else ""
-    sentence = f"{name} disagrees on the leader: it {_described(view)}, but controller {leader} leads epoch {epoch}."
+    consequence = ""
+    if missing:
+        consequence = Statement(
+            f" Controller {view.node} takes no part in the quorum and its vote is missing.",
+            claim(Question.VOTES, NO, node=view.node),
+        )
+    sentence = Statement(
+        f"{name[0].upper()}{name[1:]} disagrees on the leader: it {_described(view)}, but controller {leader} leads "
+        f"epoch {epoch}.",
+        claim(Question.LEADER, leader),
+    )
     if not view.this_cluster:
         place = name if view.node is None else f"{name}'s address {view.endpoint}"
-        sentence = f"a node of another cluster answers at {place}."
+        other = () if view.node is None else (claim(Question.ENDPOINT, At.OTHER, node=view.node),)
+        sentence = Statement(f"A node of another cluster answers at {place}.", *other)
     return Finding(
         subject=subject,
         severity=Severity.WARNING,
-        summary=f"{sentence[0].upper()}{sentence[1:]}{consequence}",
+        summary=statement(sentence, consequence),
         evidence={
             "endpoint": view.endpoint,
             "leader_it_reports": view.leader_id,
@@ -203,7 +220,7 @@ def _resolved(facts: Facts, subject: Subject) -> str:
     if subject == Subject(_VOTERS_SETTING):
         return f"The controllers that answer have the same {_VOTERS_SETTING}."
     if subject == Subject("quorum"):
-        return f"Every controller agrees on the leader. {leads(quorum)}."
+        return statement("Every controller agrees on the leader. ", leads(quorum), ".")
     views = [
         view
         for view in quorum.leader_views.values()
@@ -211,8 +228,8 @@ def _resolved(facts: Facts, subject: Subject) -> str:
     ]
     newest = max(views, key=lambda one: one.observed_at_ms, default=None)
     if newest is None or newest.leader_id != quorum.leader_id:
-        return f"{str(subject).capitalize()} has not reported its leader recently. {leads(quorum)}."
-    return f"{str(subject).capitalize()} agrees on the leader. {leads(quorum)}."
+        return statement(f"{str(subject).capitalize()} has not reported its leader recently. ", leads(quorum), ".")
+    return statement(f"{str(subject).capitalize()} agrees on the leader. ", leads(quorum), ".")
 
 
 RULE = Rule(

@@ -31,10 +31,11 @@ from dataclasses import dataclass
 
 from rules.answers.now import committed_voters
 from rules.facts.following import Following, following, same_replica
-from rules.facts.following_text import follows_text, in_sync_count
+from rules.facts.following_text import follows_text
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
 from rules.facts.node import NodeFacts
+from rules.facts.node_claims import in_sync_count
 from rules.facts.quorum import Facts
 from rules.facts.voter_changes import moving_voters
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, hold, window_of

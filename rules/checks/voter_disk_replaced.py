@@ -27,7 +27,9 @@ What not to do
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from rules.answers.election import failures_left
+from rules.answers.election import failures_claim, failures_left
+from rules.claims.claim import Directory, Follows, Question, claim
+from rules.claims.statement import Statement
 from rules.facts.following import Following, following, lag_ms, same_replica
 from rules.facts.following_text import further_failures_text
 from rules.facts.freshness import needed
@@ -163,18 +165,23 @@ def _former_is_lost(old: ReplicaKey) -> tuple[str, ...]:
     )
 
 
-def _summary(facts: Facts, committed: VoterSet, replaced: _Replaced, new: ReplicaKey, fetching: int) -> str:
-    old = replaced.key
+def _summary(facts: Facts, committed: VoterSet, replaced: _Replaced, new: ReplicaKey, fetching: int) -> Statement:
+    old, new_directory = replaced.key, claim(Question.DIRECTORY, Directory.REPLACED, node=new.id)
     if replaced.removed_at_ms is not None:
-        return (
+        return Statement(
             f"Controller {new.id} has a new directory id and is not a voter. The old voter {old} is removed; "
-            f"the new replica {new} is fetching but not added yet."
+            f"the new replica {new} is fetching but not added yet.",
+            new_directory,
         )
-    left = failures_left(facts).value
-    tolerance = "" if left is None else f"; the quorum tolerates {further_failures_text(left)}"
-    return (
+    left = failures_left(facts)
+    tolerance = "" if left.value is None else f"; the quorum tolerates {further_failures_text(left.value)}"
+    return Statement(
         f"Controller {new.id} has a new directory id and is not a voter: voter {old} is not fetching, observer {new} "
-        f"is. {fetching} of {len(committed.voters)} voters are active{tolerance}."
+        f"is. {fetching} of {len(committed.voters)} voters are active{tolerance}.",
+        new_directory,
+        claim(Question.FOLLOWS, Follows.NOT_FETCHING, node=old.id),
+        claim(Question.ACTIVE, fetching, of=len(committed.voters)),
+        failures_claim(left),
     )
 
 

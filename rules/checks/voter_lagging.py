@@ -24,12 +24,14 @@ What not to do
 from collections.abc import Iterable
 
 from rules.answers.now import in_sync_text, over
+from rules.claims.statement import Statement, statement
 from rules.facts.endpoint_text import endpoint_sentence, evidence_of
 from rules.facts.following import Following, lag_samples
-from rules.facts.following_text import follows_sentence, follows_text, in_sync_count, path_text, replaced_by
+from rules.facts.following_text import follows_sentence, follows_text, path_text, replaced_by
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
 from rules.facts.node import NodeFacts
+from rules.facts.node_claims import follows_claim, in_sync_claim, in_sync_count
 from rules.facts.quorum import Facts
 from rules.facts.replica_lag import CATCHING_UP_FOR, WINDOW, Readiness, readiness
 from rules.finding import Finding, FindingFacts, RuleResult, Severity, Thresholds, UnknownResult, hold
@@ -77,8 +79,12 @@ def _finding(facts: Facts, poll: Poll, counts: tuple[int, int], status: NodeFact
     return Finding(
         subject=Subject("voter", node),
         severity=Severity.WARNING,
-        summary=f"{follows_sentence(facts.nodes, status)}{fault} {in_sync} of {voters} voters are in sync; "
-        f"{needed_text(needed)}.",
+        summary=statement(
+            follows_sentence(facts.nodes, status),
+            fault,
+            Statement(f" {in_sync} of {voters} voters are in sync; ", in_sync_claim(facts.nodes)),
+            f"{needed_text(needed)}.",
+        ),
         evidence={
             **evidence_of(facts.nodes[node]),
             "state": follows_text(facts.nodes, status),
@@ -109,7 +115,8 @@ def _resolved(facts: Facts, subject: Subject) -> str:
     if status is None:
         return f"Controller {subject.node} is not a voter."
     now = "is in sync" if status.following is Following.IN_SYNC else "fetches"
-    return f"Voter {status.id} {now}. {in_sync_text(facts)}"
+    follows = Statement(f"Voter {status.id} {now}. ", follows_claim(facts.nodes, status))
+    return statement(follows, in_sync_text(facts))
 
 
 RULE = Rule(

@@ -27,7 +27,9 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.answers.election import failures_left
+from rules.answers.election import failures_claim, failures_left
+from rules.claims.claim import NO, Question, claim
+from rules.claims.statement import Statement, statement
 from rules.facts.damaged_log import HIDDEN
 from rules.facts.doubts import runs_no_controller
 from rules.facts.endpoint_text import evidence_of
@@ -84,7 +86,10 @@ def _without_controller(facts: Facts, voter: Voter, voters: int) -> Finding:
         *_removal(facts, voter),
         *(() if broker is None else (f"# Start broker {node} again, if it has ended",)),
     )
-    return _finding(facts, voter, voters, f"runs no controller: {cause}. It grants no vote and cannot lead", remedy)
+    what = Statement(
+        f"runs no controller: {cause}. It grants no vote and cannot lead", claim(Question.VOTES, NO, node=node)
+    )
+    return _finding(facts, voter, voters, what, remedy)
 
 
 def _removal(facts: Facts, voter: Voter) -> tuple[str, ...]:
@@ -98,16 +103,17 @@ def _without_list(facts: Facts, voter: Voter, voters: int, why: str) -> Finding:
     node = voter.key.id
     known = node in facts.without_list
     consequence = "It grants no vote and cannot lead" if known else "Then it grants no vote and cannot lead"
+    claims = (claim(Question.VOTES, *((NO,) if known else ()), node=node),)
     remedy = (
         f"# Compare controller.quorum.voters in the configuration of controller {node} with that of the others",
         *(() if known else allow(facts, ("DescribeConfigs",))),
         f"# {'Give' if known else 'If it differs, give'} controller {node} the list of the others, and restart it",
         describe_status(facts, excluding=node),
     )
-    return _finding(facts, voter, voters, f"{why}. {consequence}", remedy)
+    return _finding(facts, voter, voters, Statement(f"{why}. {consequence}", *claims), remedy)
 
 
-def _finding(facts: Facts, voter: Voter, voters: int, what: str, remedy: tuple[str, ...]) -> Finding:
+def _finding(facts: Facts, voter: Voter, voters: int, what: Statement, remedy: tuple[str, ...]) -> Finding:
     quorum = facts.quorum
     node, left = voter.key.id, failures_left(facts)
     tolerated = "unknown" if left.worst is None else f"{'maybe ' if left.value is None else ''}{max(0, left.worst)}"
@@ -115,7 +121,13 @@ def _finding(facts: Facts, voter: Voter, voters: int, what: str, remedy: tuple[s
     return Finding(
         subject=Subject("voter", node),
         severity=Severity.WARNING,
-        summary=f"Voter {node} {what}. Failures tolerated: {tolerated} instead of {tolerated_failures(voters)}.",
+        summary=statement(
+            f"Voter {node} ",
+            what,
+            Statement(
+                f". Failures tolerated: {tolerated} instead of {tolerated_failures(voters)}.", failures_claim(left)
+            ),
+        ),
         evidence={
             **evidence_of(facts.nodes[node]),
             "controller_registered_at_offset": None if controller is None else controller.at.offset,

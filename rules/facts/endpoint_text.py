@@ -1,7 +1,9 @@
 """What is said of the endpoint at which the others dial a voter: its faults, what is unknown, what a probe found."""
 
+from rules.claims.statement import Statement
 from rules.facts.endpoint import EndpointDoubt, EndpointFault
 from rules.facts.node import NodeFacts, Nodes
+from rules.facts.node_claims import fault_claims
 from rules.finding import Plain
 from rules.formatting import utc_text
 from rules.model.identifiers import NodeId
@@ -54,10 +56,12 @@ def faults_text(node: NodeFacts) -> str:
     return ". The endpoint ".join(_fault_text(fault, node) for fault in node.faults)
 
 
-def endpoint_sentence(nodes: Nodes, node: NodeId) -> str:
+def endpoint_sentence(nodes: Nodes, node: NodeId) -> Statement:
     """Returns what is wrong with a voter's recorded endpoint, after a space; empty if no fault is known."""
     voter = nodes.get(node) if nodes.quorum.voter(node) else None
-    return f" Its recorded endpoint {voter.endpoint} {faults_text(voter)}." if voter and voter.faults else ""
+    if voter is None or not voter.faults:
+        return Statement("")
+    return Statement(f" Its recorded endpoint {voter.endpoint} {faults_text(voter)}.", *fault_claims(voter))
 
 
 def _fault_text(fault: EndpointFault, node: NodeFacts) -> str:

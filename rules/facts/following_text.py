@@ -1,9 +1,9 @@
 """How a voter follows the leader, in words."""
 
-from collections.abc import Iterable
-
+from rules.claims.statement import Statement
 from rules.facts.following import Following
 from rules.facts.node import NodeFacts, Nodes
+from rules.facts.node_claims import follows_claim, leader_claim
 from rules.formatting import plural, utc_text
 from rules.model.identifiers import Millis, ReplicaKey
 
@@ -27,31 +27,28 @@ def follows_text(nodes: Nodes, voter: NodeFacts) -> str:
             return f"not fetching{_since(nodes, voter)}"
 
 
-def follows_sentence(nodes: Nodes, voter: NodeFacts) -> str:
+def follows_sentence(nodes: Nodes, voter: NodeFacts) -> Statement:
     """Returns what the voter does, as a sentence."""
-    since = _since(nodes, voter)
+    since, follows = _since(nodes, voter), follows_claim(nodes, voter)
     match voter.following:
         case Following.IN_SYNC:
-            return f"Voter {voter.id} is in sync."
+            return Statement(f"Voter {voter.id} is in sync.", follows)
         case Following.LAGGING:
             by = "" if voter.lag is None else f", by {plural(voter.lag, 'record')}"
             lags = "has lagged" if since else "lags"
-            return (
+            return Statement(
                 f"Voter {voter.id} fetches, but {lags} behind leader {_leader(nodes)}{since}{by}. "
-                f"The path {path_text(nodes, voter)} or the voter itself is slow."
+                f"The path {path_text(nodes, voter)} or the voter itself is slow.",
+                follows,
+                leader_claim(nodes),
             )
         case Following.NOT_FETCHING | Following.UNKNOWN:
-            return f"Voter {voter.id} has not fetched{since}."
+            return Statement(f"Voter {voter.id} has not fetched{since}.", follows)
 
 
 def path_text(nodes: Nodes, voter: NodeFacts) -> str:
     """Returns the path over which the voter fetches."""
     return f"voter {voter.id} -> leader {_leader(nodes)}"
-
-
-def in_sync_count(voters: Iterable[NodeFacts]) -> int:
-    """Returns how many of the voters are in sync."""
-    return sum(voter.following is Following.IN_SYNC for voter in voters)
 
 
 def further_failures_text(spare: int) -> str:

@@ -9,9 +9,11 @@ because operators paste these lines.
 import shlex
 from collections.abc import Iterable
 
+from rules.claims.statement import Statement
 from rules.facts.following import Following
 from rules.facts.following_text import path_text
 from rules.facts.node import NodeFacts, Process
+from rules.facts.node_claims import leader_claim
 from rules.facts.quorum import Facts
 from rules.facts.registered_node import UNREGISTERS_CONTROLLERS
 from rules.model.identifiers import NodeId, ReplicaKey
@@ -288,9 +290,10 @@ def bring_in_sync(facts: Facts, status: NodeFacts) -> Iterable[str]:
 
 
 def _find_delay(facts: Facts, status: NodeFacts) -> Iterable[str]:
-    yield (
+    yield Statement(
         f"# Check the path {path_text(facts.nodes, status)} for long round trips and lost packets: a fetch "
-        "that takes longer than controller.quorum.request.timeout.ms (2 s) is given up and repeated"
+        "that takes longer than controller.quorum.request.timeout.ms (2 s) is given up and repeated",
+        leader_claim(facts.nodes),
     )
     yield f"# Check the metadata disk and the CPU of controller {status.id}"
 

@@ -18,6 +18,8 @@ Every remedy that starts or restarts a node begins with these steps (`rules.eval
 from collections.abc import Collection, Iterable, Sequence
 from heapq import nsmallest
 
+from rules.claims.claim import NO, Question, claim, of_each
+from rules.claims.statement import Statement
 from rules.facts.node import Process
 from rules.facts.offline_partitions import circle_of
 from rules.facts.only_copies import PartitionDirectory
@@ -30,9 +32,10 @@ from rules.model.quorum import Quorum
 
 _MOST_LISTED = 8
 """How many directories a step names, and how many nodes have a step each."""
-COPY_METADATA_FIRST = (
+COPY_METADATA_FIRST = Statement(
     "# Do not start, restart or format any node before you have copied __cluster_metadata-0 of every controller and "
-    "broker: the copies show what was committed, and a node that follows the new log truncates its own"
+    "broker: the copies show what was committed, and a node that follows the new log truncates its own",
+    claim(Question.RESTART, NO),
 )
 
 
@@ -60,7 +63,7 @@ def before_a_start(facts: Facts, nodes: Iterable[NodeId], *, unchanged: bool = F
     `unchanged`: they keep their roles, so one that runs as a controller only does not touch its replicas.
     """
     ordered = sorted({*nodes})
-    steps = [COPY_METADATA_FIRST] if metadata_contradicts(facts.quorum) else []
+    steps: list[str] = [COPY_METADATA_FIRST] if metadata_contradicts(facts.quorum) else []
     steps += _first([*brokers_first(facts, ordered)])
     brokers = [node for node in ordered if not unchanged or node not in facts.controllers_only]
     steps += _first([_copy_first(facts, node, directories) for node, directories in _held(facts, brokers)])
@@ -83,7 +86,11 @@ def _wait_for_regressed(quorum: Quorum, nodes: Sequence[NodeId]) -> Iterable[str
 
 def keep_until_caught_up(node: NodeId, others: Iterable[NodeId]) -> str:
     """Returns the step that keeps the other voters running while one whose log went back lacks records."""
-    return f"# Do not stop or restart controllers {and_join(sorted(others))} until controller {node} has caught up"
+    kept = sorted(others)
+    return Statement(
+        f"# Do not stop or restart controllers {and_join(kept)} until controller {node} has caught up",
+        *of_each(Question.RESTART, kept, NO),
+    )
 
 
 def _may_run(facts: Facts, node: NodeId) -> bool:
@@ -98,10 +105,11 @@ def resolve_names_first(facts: Facts) -> tuple[str, ...]:
     hosts = facts.nodes.unresolved_hosts
     if not hosts:
         return ()
-    return (
+    step = (
         f"# Do not restart any controller or broker until {and_join(hosts, 4)} "
-        f"{'resolve' if len(hosts) > 1 else 'resolves'} again: restarted, it could not find the leader",
+        f"{'resolve' if len(hosts) > 1 else 'resolves'} again: restarted, it could not find the leader"
     )
+    return (Statement(step, claim(Question.RESTART, NO)),)
 
 
 def brokers_first(facts: Facts, nodes: Iterable[NodeId]) -> Iterable[str]:
@@ -162,9 +170,11 @@ def copy_sentence(facts: Facts, nodes: Iterable[NodeId]) -> str:
     brokers = f"{'broker' if len(held) == 1 else 'brokers'} {and_join((node for node, _ in held), 4)}"
     start = f"start {controllers[0]}" if len(held) == len(controllers) == 1 else f"start or restart {brokers}"
     directories = {directory for _, of_node in held for directory in of_node}
-    return (
+    kept = [node for node, _ in held] if not controllers else []
+    return Statement(
         f" Do not {start} before you have copied {_names(directories, 4)}: "
-        f"{'it' if len(held) == 1 else 'they'} may hold the only copy of acknowledged records."
+        f"{'it' if len(held) == 1 else 'they'} may hold the only copy of acknowledged records.",
+        *of_each(Question.RESTART, kept, NO),
     )
 
 
@@ -193,32 +203,36 @@ def _keep_majority(fetching: frozenset[NodeId], missing: tuple[NodeId, ...]) -> 
     if not missing or len(fetching) > majority(len(fetching) + len(missing)):
         return ()
     fetch = "fetches" if len(missing) == 1 else "fetch"
-    return (
+    step = (
         f"# Do not restart {'controller' if len(fetching) == 1 else 'controllers'} {and_join(sorted(fetching))} before "
-        f"{and_join(missing)} {fetch} again: the quorum tolerates no further failure",
+        f"{and_join(missing)} {fetch} again: the quorum tolerates no further failure"
     )
+    return (Statement(step, *of_each(Question.RESTART, fetching, NO), claim(Question.FAILURES, 0)),)
 
 
 def _copy_first(facts: Facts, node: NodeId, directories: Collection[PartitionDirectory]) -> str:
     as_broker = node in facts.controllers_only
     start = f"start node {node} as a broker" if as_broker else f"start or restart broker {node}"
-    return (
+    step = (
         f"# Do not {start} before you have copied {_names(directories, _MOST_LISTED)} from its "
         "log.dirs: it may hold the only copy of acknowledged records, and it truncates them when it starts"
     )
+    return step if as_broker else Statement(step, claim(Question.RESTART, NO, node=node))
 
 
 def _keep_running(node: NodeId, directories: Collection[PartitionDirectory]) -> str:
-    return (
+    return Statement(
         f"# Do not stop or restart broker {node} until another replica of {_names(directories, _MOST_LISTED)} is in "
-        "the ISR: it holds the only in-sync copy"
+        "the ISR: it holds the only in-sync copy",
+        claim(Question.RESTART, NO, node=node),
     )
 
 
 def _keep_log(node: NodeId, directories: Collection[PartitionDirectory]) -> str:
-    return (
+    return Statement(
         f"# Do not stop or restart broker {node}: only its log is known to be that of "
-        f"{_names(directories, _MOST_LISTED)}, which no replica had recovered when it was elected"
+        f"{_names(directories, _MOST_LISTED)}, which no replica had recovered when it was elected",
+        claim(Question.RESTART, NO, node=node),
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
 from rules.answers.election import electable, failures_left
+from rules.answers.quorum_claims import quorum_claims
 from rules.answers.worlds import Answer
 from rules.evaluate import evaluate
 from rules.facts.quorum import Facts
@@ -83,7 +84,7 @@ def cluster_status(
     lag, lag_time_ms = voters.max_follower_lag(facts)
     number, needed, fetching = voters.votes(facts)
     # A log directory holds no probes, so it cannot show whether the endpoints work.
-    could: Answer[bool] = electable(facts) if endpoints and state.log_dir is None else Answer(None)
+    could: Answer[bool] = electable(facts) if state.log_dir is None else Answer(None)
     left = failures_left(facts)
     kraft, newest_ms = quorum.kraft_version, quorum.newest_timestamp_ms
     fenced = tuple(sorted(broker.id for broker in quorum.brokers.values() if broker.fenced))
@@ -120,6 +121,7 @@ def cluster_status(
             for name, answer in (("failures_left", left), ("electable", could))
             if answer.undecided
         },
+        claims=quorum_claims(facts, left=left, could=could, active=fetching),
         recovering_partitions=None if quorum.last_offset is None else len(quorum.recovering),
         brokers=None if quorum.last_offset is None else BrokerCounts(registered=len(quorum.brokers), fenced=fenced),
         mode=None if kraft is None else QuorumMode.DYNAMIC if kraft else QuorumMode.STATIC,

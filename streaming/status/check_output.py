@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 from rich.text import Text
 
 from connectors.errors import UsageError
+from connectors.sinks.alert_json import claims_json
 from connectors.store.stored_json import json_safe
 from rules.answers.restart import RestartSafety, safe_to_restart
 from rules.answers.worlds import Undecided
@@ -119,6 +120,7 @@ def restart_json(state: ClusterState, answer: RestartSafety) -> dict[str, Plain]
         "against": [*answer.against],
         "unknown": [*answer.unknown],
         "undecided": [asdict(Undecided.by(one)) for one in answer.undecided],
+        "claims": claims_json(answer.claims),
         "notes": [*answer.notes],
         "remaining": None if answer.remaining is None else [*answer.remaining],
         "votes_needed": answer.votes_needed,
@@ -147,6 +149,7 @@ def _finding(state: ClusterState, one: Finding) -> dict[str, Plain]:
         "severity": one.severity.value,
         "summary": one.summary,
         "evidence": json_safe(one.evidence),
+        "claims": claims_json(one.facts.claims),
         "remedy": [*one.remedy],
         "hold_s": one.hold(state.thresholds[one.rule]) / 1000,
     }

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 from pydantic import ConfigDict, TypeAdapter
 
 from rules.answers.worlds import Undecided
+from rules.claims.claim import Claim
 from rules.facts.quorum import Facts
 from rules.finding import Evaluation, NotApplicable, Plain, Severity, Thresholds, UnknownResult
 from rules.formatting import iso
@@ -229,6 +230,8 @@ class ClusterStatus:
     """Whether a leader could be elected if all controllers restarted now, by the endpoints that they dial."""
     undecided: Mapping[str, tuple[Undecided, ...]] = field(default_factory=dict)
     """If `failures_left` or `electable` is unknown: which controllers decide it, why, and what to do to find out."""
+    claims: tuple[Claim, ...] = ()
+    """The same as values, of the quorum and of each voter: what the alerts of this moment are compared with."""
     recovering_partitions: int | None
     """Number of partitions whose LeaderRecoveryState is RECOVERING (KIP-704)."""
     brokers: BrokerCounts | None

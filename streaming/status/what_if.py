@@ -6,10 +6,12 @@ from dataclasses import asdict, replace
 from rich.text import Text
 
 from connectors.errors import UsageError
+from connectors.sinks.alert_json import claims_json
 from rules.answers.forecast import CandidateForecast
 from rules.answers.part import Elector, Electorate, LastElection, ids
 from rules.answers.what_if import Change, Controllers, WhatIf
 from rules.answers.what_if import what_if as answered
+from rules.claims.claim import Question
 from rules.finding import Plain
 from rules.formatting import and_join, plural, visible
 from rules.model.identifiers import Endpoint, Epoch, NodeId
@@ -86,9 +88,6 @@ def what_if_text(result: WhatIf) -> Text:
     match result.electable:
         case None:
             out.append(" UNKNOWN ", "bold black on yellow")
-            if result.controllers.voters is None and result.unknown is None:
-                out.append(f" {cluster}: no VotersRecord is known. A static quorum has none.")
-                return out
         case True:
             out.append(" ELECTABLE ", "bold black on green")
         case False:
@@ -111,6 +110,7 @@ def what_if_json(result: WhatIf) -> dict[str, Plain]:
         "unknown": result.unknown,
         "undecided": [asdict(one) for one in result.answer.undecided],
         "leader_stays": result.leader_stays,
+        "claims": claims_json(result.claims(Question.LEADS_AFTER)),
         "candidates": [
             {
                 "node_id": candidate.key.id,

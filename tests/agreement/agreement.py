@@ -12,7 +12,7 @@ from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
-from tests.agreement.claims import claims_of
+from tests.agreement.claims import all_claims
 from tests.agreement.contradictions import Contradiction, Kind, contradictions
 from tests.agreement.outputs import Outputs, outputs_of
 from tests.remedy_conflicts import conflicts
@@ -26,7 +26,7 @@ def disagreements(outputs: Outputs) -> list[Contradiction]:
         )
         for sentence in conflicts(outputs.reported)
     ]
-    return [*contradictions(claims_of(outputs)), *remedies]
+    return [*contradictions(all_claims(outputs)), *remedies]
 
 
 def assert_outputs_agree(

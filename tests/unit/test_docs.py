@@ -12,6 +12,7 @@ from connectors.relay import relay_message
 from connectors.sinks.sink_config import MessageLinks
 from connectors.store import journal_file
 from connectors.store.revisions import REVISION
+from rules.claims.claim import Question
 from rules.evaluate import ALL_RULES
 from streaming.config import checked
 from streaming.data_quality.quarantine_report import STATUS_TEXTS
@@ -129,3 +130,12 @@ def test_page_of_contracts_explains_each_result_of_a_quarantined_item() -> None:
     page = (DOCS / "data-contracts.md").read_text()
 
     assert [text for text in STATUS_TEXTS.values() if f"- `{text}`: " not in page] == []
+
+
+def test_page_of_alerts_explains_each_question_of_a_claim() -> None:
+    page = (DOCS / "alerts.md").read_text(encoding="utf-8")
+    named = {
+        name for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE) for name in re.findall(r"`([a-z-]+)`", row)
+    }
+
+    assert {*Question} <= named, "docs/alerts.md, What an alert claims"

@@ -2,11 +2,12 @@
 
 import pytest
 
+from rules.claims.claim import Claim, Question, Value
+from rules.model.identifiers import NodeId
 from tests.agreement import text
 from tests.agreement.agreement import AgreementCount, assert_outputs_agree
-from tests.agreement.claim import About, Answers, Claim, at_least, at_most, one_of
 from tests.agreement.contradictions import Kind, contradictions
-from tests.agreement.sentences import Reader, read
+from tests.agreement.said import Said
 from tests.golden_file import assert_golden
 from tests.recordings import BROKER_RESTART, TWO_CLUSTERS, RecordedJournal
 from tests.situation.commands import situation
@@ -32,87 +33,37 @@ def test_outputs_of_recorded_quorums_agree(recorded: RecordedJournal) -> None:
         assert count.checked == len(rows) // 10, count.report
 
 
-READER = Reader(
-    output="one",
-    node=2,
-    controllers=frozenset({1, 2, 3, 4}),
-    voters=frozenset({1, 2, 3}),
-    node_at={"c1:9093": 1, "c2:9093": 2},
-)
+def said(question: Question, *answer: Value, node: int | None = None, output: str = "one") -> Said:
+    about = None if node is None else NodeId(node)
+    return Said(claim=Claim(question=question, node=about, answer=answer), output=output)
 
 
-@pytest.mark.parametrize(
-    ("sentence", "claims"),
-    [
-        ("2 of 3 voters can be reached; 2 are needed.", {(About.REACHED, None, one_of(2))}),
-        ("The quorum tolerates no further failure: 2 of 3 voters are in sync; 2 are needed.", {
-            (About.FAILURES, None, at_most(0)),
-            (About.IN_SYNC, None, one_of(2)),
-        }),
-        ("It tolerates no further failure reliably", set()),
-        ("Wait until 2 of 3 voters are in sync: the leader then commits", set()),
-        ("Do not restart another controller until controller 2 is stable", {
-            (About.RESTART, 1, one_of("no")),
-            (About.RESTART, 3, one_of("no")),
-            (About.RESTART, 4, one_of("no")),
-        }),
-        ("Do not restart another voter: it could not connect to controller 2, nor get its vote", {
-            (About.RESTART, 1, one_of("no")),
-            (About.RESTART, 3, one_of("no")),
-        }),
-        ("Do not restart controllers 1 and 3 until this alert resolves", {
-            (About.RESTART, 1, one_of("no")),
-            (About.RESTART, 3, one_of("no")),
-        }),
-        ("Controllers 1 and 3 are down (connections are refused).", {
-            (About.ENDPOINT, 1, one_of(Answers.REFUSES)),
-            (About.ENDPOINT, 3, one_of(Answers.REFUSES)),
-            (About.VOTES, 1, one_of("no")),
-            (About.VOTES, 3, one_of("no")),
-        }),
-        ("Voter 1's recorded endpoint c1:9093 is served by another process: node 7.", {
-            (About.ENDPOINT, 1, one_of(Answers.OTHER)),
-            (About.REACHES, 1, one_of("no")),
-        }),
-        ("Failing: not-authenticated at c1:9093 and c2:9093.", {
-            (About.ENDPOINT, 1, one_of(Answers.LISTENS)),
-            (About.ENDPOINT, 2, one_of(Answers.LISTENS)),
-        }),
-        ("Check which controller is the leader", set()),
-    ],
-)  # fmt: skip
-def test_a_sentence_makes_these_claims(sentence: str, claims: set[object]) -> None:
-    assert {(one.about, one.node, one.values) for one in read(sentence, READER)} == claims
-
-
-def claim(about: About, values: frozenset[int | str], node: int | None = None, output: str = "one") -> Claim:
-    return Claim(about=about, node=node, values=values, output=output, said="so")
-
-
-VOTERS = [claim(About.VOTER, one_of("yes"), node) for node in (1, 2, 3)]
+VOTERS = [said(Question.VOTER, "yes", node=node) for node in (1, 2, 3)]
 
 
 @pytest.mark.parametrize(
     ("one", "other", "kinds"),
     [
-        (claim(About.LEADER, one_of(3)), claim(About.LEADER, one_of("nobody")), [Kind.LEADER]),
-        (claim(About.LEADER, one_of(3)), claim(About.LEADER, one_of(3), output="other"), []),
-        (claim(About.FAILURES, one_of(1)), claim(About.FAILURES, at_least(1)), []),
-        (claim(About.FAILURES, one_of(1)), claim(About.FAILURES, at_most(0)), [Kind.FAILURES]),
-        (claim(About.RESTART, one_of("yes"), 1), claim(About.RESTART, one_of("no"), 2), []),
-        (claim(About.RESTART, one_of("yes"), 1), claim(About.RESTART, one_of("no"), 1), [Kind.RESTART]),
-        (claim(About.RESTART, one_of("yes"), 1), claim(About.FAILURES, at_most(0)), [Kind.RESTART]),
-        (claim(About.RESTART, one_of("yes"), 1), claim(About.FAILS, one_of("no"), 1), [Kind.RESTART]),
-        (claim(About.RESTART, one_of("yes"), 1), claim(About.VOTES, one_of("no"), 1), []),
-        (claim(About.RESTART, one_of("yes"), 1), claim(About.VOTES, one_of("no"), 2), [Kind.RESTART]),
-        (claim(About.REACHED, one_of(3)), claim(About.REACHES, one_of("no"), 2), [Kind.REACHED]),
-        (claim(About.REACHED, one_of(2)), claim(About.REACHES, one_of("no"), 2), []),
-        (claim(About.ELECTABLE, one_of("yes")), claim(About.VOTES, one_of("no"), 2), []),
-        (claim(About.WITHOUT, one_of("yes"), 1), claim(About.VOTES, one_of("no"), 2), [Kind.ELECTABLE]),
-        (claim(About.WITHOUT, one_of("yes"), 1), claim(About.ELECTABLE, one_of("no")), [Kind.ELECTABLE]),
-        (claim(About.ELECTABLE, one_of("yes")), claim(About.LISTS, one_of("no")), [Kind.ELECTABLE]),
+        (said(Question.LEADER, 3), said(Question.LEADER, "nobody"), [Kind.LEADER]),
+        (said(Question.LEADER, 3), said(Question.LEADER, 3, output="other"), []),
+        (said(Question.FAILURES, 1), said(Question.FAILURES, 1, output="other"), []),
+        (said(Question.FAILURES, 1), said(Question.FAILURES), [Kind.FAILURES]),
+        (said(Question.RESTART, node=1), said(Question.RESTART, "no", node=1), []),
+        (said(Question.FAILURES, 1), said(Question.FAILURES, 0), [Kind.FAILURES]),
+        (said(Question.RESTART, "yes", node=1), said(Question.RESTART, "no", node=2), []),
+        (said(Question.RESTART, "yes", node=1), said(Question.RESTART, "no", node=1), [Kind.RESTART]),
+        (said(Question.RESTART, "yes", node=1), said(Question.FAILURES, 0), [Kind.RESTART]),
+        (said(Question.RESTART, "yes", node=1), said(Question.FAILS, "no", node=1), [Kind.RESTART]),
+        (said(Question.RESTART, "yes", node=1), said(Question.VOTES, "no", node=1), []),
+        (said(Question.RESTART, "yes", node=1), said(Question.VOTES, "no", node=2), [Kind.RESTART]),
+        (said(Question.REACHED, 3), said(Question.REACHES, "no", node=2), [Kind.REACHED]),
+        (said(Question.REACHED, 2), said(Question.REACHES, "no", node=2), []),
+        (said(Question.ELECTABLE, "yes"), said(Question.VOTES, "no", node=2), []),
+        (said(Question.WITHOUT, "yes", node=1), said(Question.VOTES, "no", node=2), [Kind.ELECTABLE]),
+        (said(Question.WITHOUT, "yes", node=1), said(Question.ELECTABLE, "no"), [Kind.ELECTABLE]),
+        (said(Question.ELECTABLE, "yes"), said(Question.LISTS, "no"), [Kind.ELECTABLE]),
     ],
 )
-def test_claims_that_cannot_both_be_true_are_found(one: Claim, other: Claim, kinds: list[Kind]) -> None:
+def test_claims_that_cannot_both_be_true_are_found(one: Said, other: Said, kinds: list[Kind]) -> None:
     assert [each.kind for each in contradictions([*VOTERS, one, other])] == kinds
     assert [each.kind for each in contradictions([*VOTERS, other, one])] == kinds

@@ -1,0 +1,95 @@
+"""What the facts of the nodes claim: how a voter follows, what answers at its endpoint, who leads."""
+
+from collections.abc import Iterable, Mapping
+
+from rules.claims.claim import NO, YES, At, Claim, Follows, Question, at, claim
+from rules.facts.endpoint import EndpointFault, EndpointVerdict
+from rules.facts.following import Following
+from rules.facts.node import NodeFacts, Nodes
+from rules.model.identifiers import Millis
+from rules.model.monitoring import Answer, Connection, Resolution
+
+_FOLLOWS: Mapping[Following, Follows] = {
+    Following.IN_SYNC: Follows.IN_SYNC,
+    Following.LAGGING: Follows.LAGGING,
+    Following.NOT_FETCHING: Follows.NOT_FETCHING,
+    Following.UNKNOWN: Follows.NOT_FETCHING,
+}
+"""A voter that a current poll lists and of which it shows no fetch does not fetch."""
+_AT: Mapping[EndpointFault, tuple[At, ...]] = {
+    EndpointFault.NAME_NOT_FOUND: (At.UNRESOLVED,),
+    EndpointFault.OTHER_RESPONDER: (At.OTHER,),
+    EndpointFault.REFUSED_WHILE_FETCHING: (At.REFUSES,),
+    EndpointFault.NOT_SERVING: (At.HANGS, At.UNREACHED),
+}
+"""What a fault says of what answers there."""
+
+
+def in_sync_count(voters: Iterable[NodeFacts]) -> int:
+    """Returns how many of the voters are in sync."""
+    return sum(voter.following is Following.IN_SYNC for voter in voters)
+
+
+def in_sync_claim(nodes: Nodes) -> Claim:
+    """Returns the claim how many voters of the newest poll are in sync."""
+    voters = nodes.polled_voters
+    return at(_polled_ms(nodes), claim(Question.IN_SYNC, in_sync_count(voters), of=len(voters)))
+
+
+def leader_claim(nodes: Nodes) -> Claim:
+    """Returns the claim who leads, by the newest poll."""
+    answer = () if nodes.poll is None else (nodes.poll.leader_id,)
+    return at(_polled_ms(nodes), claim(Question.LEADER, *answer))
+
+
+def follows_claim(nodes: Nodes, voter: NodeFacts) -> Claim:
+    """Returns the claim how a voter follows, by the newest poll."""
+    return at(_polled_ms(nodes), claim(Question.FOLLOWS, _FOLLOWS[voter.following], node=voter.id))
+
+
+def fault_claims(node: NodeFacts) -> tuple[Claim, ...]:
+    """Returns what the known faults of a voter's endpoint claim: the others do not reach it there. None without one."""
+    claims = [claim(Question.REACHES, NO, node=node.id)] if node.faults else []
+    claims += [claim(Question.ENDPOINT, *_AT[fault], node=node.id) for fault in node.faults if fault in _AT]
+    claims += [] if node.can_lead else [claim(Question.VOTES, NO, node=node.id)]
+    return tuple(at(_probed_ms(node), one) for one in claims)
+
+
+def answers_claim(node: NodeFacts) -> tuple[Claim, ...]:
+    """Returns the claim what answers at a voter's endpoint, by the newest probe; none if that is not known."""
+    found = _answers(node)
+    return (at(_probed_ms(node), claim(Question.ENDPOINT, *found, node=node.id)),) if found else ()
+
+
+def _answers(node: NodeFacts) -> tuple[At, ...]:
+    probe = node.probe
+    if probe is None or probe.resolution is Resolution.RESOLVER_FAILED:
+        return ()
+    if probe.resolution is Resolution.NAME_NOT_FOUND:
+        return (At.UNRESOLVED,)
+    if probe.connection is Connection.REFUSED:
+        return (At.REFUSES,)
+    if probe.connection in (Connection.TIMED_OUT, Connection.UNREACHABLE):
+        return (At.UNREACHED, At.HANGS)
+    if probe.connection is not Connection.ACCEPTED or probe.certificate_fault is not None:
+        return ()
+    if probe.served_by_another:
+        return (At.OTHER,)
+    # A probe identifies the node every half minute only: it may have begun to hang since.
+    return (At.HANGS,) if probe.answer is Answer.NO_ANSWER else (At.LISTENS, At.HANGS)
+
+
+def reached_claim(node: NodeFacts) -> tuple[Claim, ...]:
+    """Returns the claim whether the others reach a voter at its endpoint; none if that is not known."""
+    if node.endpoint_verdict is EndpointVerdict.UNKNOWN:
+        return ()
+    answer = YES if node.endpoint_verdict is EndpointVerdict.OK else NO
+    return (at(_probed_ms(node), claim(Question.REACHES, answer, node=node.id)),)
+
+
+def _polled_ms(nodes: Nodes) -> Millis | None:
+    return None if nodes.poll is None else nodes.poll.observed_at_ms
+
+
+def _probed_ms(node: NodeFacts) -> Millis | None:
+    return None if node.probe is None else node.probe.observed_at_ms

@@ -43,6 +43,8 @@ from rules.remedies.remedy_commands import after_election, with_legend, with_rea
 from rules.remedies.start_conditions import start_conditions
 from rules.rule import DeclaredRule, JobRule, Rule
 
+NO_LEADER = "no-leader"
+"""The rule whose finding explains those of most others (`Rule.without_leader`)."""
 BLIND = "monitor-blind"
 """The rule about the monitor itself: a rule that fails is reported under this id."""
 INHIBITED = "inhibited by "
@@ -63,10 +65,13 @@ def _load(package: ModuleType) -> Iterator[tuple[str, ModuleType]]:
         yield name.replace("_", "-"), importlib.import_module(f"{package.__name__}.{name}")
 
 
-RULES: Mapping[str, Rule] = {
-    rule: replace(module.RULE, id=rule, text=module.__doc__ or "", evaluate=module.evaluate)
-    for rule, module in _load(checks)
-}
+def _rule(rule: str, module: ModuleType) -> Rule:
+    declared: Rule = module.RULE
+    causes = declared.inhibited_by if declared.without_leader else (NO_LEADER, *declared.inhibited_by)
+    return replace(declared, id=rule, text=module.__doc__ or "", evaluate=module.evaluate, inhibited_by=causes)
+
+
+RULES: Mapping[str, Rule] = {rule: _rule(rule, module) for rule, module in _load(checks)}
 """Every rule about a quorum by its id, in the order of the ids."""
 JOB_RULES: Mapping[str, JobRule] = {
     rule: replace(module.RULE, id=rule, text=module.__doc__ or "", evaluate=module.evaluate)

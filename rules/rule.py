@@ -28,6 +28,8 @@ class DeclaredRule:
     further_thresholds: tuple[Threshold, ...] = ()
     needs: tuple[Need, ...] = ()
     """What must be observed; while a need is not met, the rule's only result is unknown or not applicable."""
+    without_leader: bool = False
+    """Whether its findings are true, and of use, while no controller leads: otherwise `no-leader` inhibits it too."""
     inhibited_by: tuple[str, ...] = ()
     """Rules whose finding is the root cause of this rule's findings: while one is active, this result is unknown."""
     grouped_with: tuple[str, ...] = ()

@@ -168,4 +168,5 @@ RULE = Rule(
         *("partitions-offline", "broker-fenced", "log-directory-offline"),
         *("unclean-election", "partition-stuck-recovering"),
     ),
+    without_leader=True,
 )

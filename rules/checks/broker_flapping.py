@@ -188,5 +188,5 @@ RULE = Rule(
     hold=hold(0.0, "the fencings have already happened"),
     further_thresholds=(WINDOW, FENCINGS),
     needs=(Need.CURRENT_LOG,),
-    inhibited_by=("no-leader", "high-watermark-stalled"),
+    inhibited_by=("high-watermark-stalled",),
 )

@@ -226,4 +226,5 @@ RULE = Rule(
     hold=hold(60.0, "a broker that is restarted with another address registers within seconds"),
     further_thresholds=(ROLL, RACK),
     needs=(Need.CURRENT_LOG,),
+    without_leader=True,
 )

@@ -169,4 +169,5 @@ RULE = Rule(
     further_thresholds=(WARNING, CRITICAL),
     # Without the log by choice no endpoint is probed.
     needs=(Need.METADATA_LOG,),
+    without_leader=True,
 )

@@ -161,4 +161,5 @@ RULE = Rule(
     title="Committed metadata was lost",
     resolved="No further loss of committed metadata was observed. What was lost is not restored.",
     hold=hold(0.0, "one observation is proof"),
+    without_leader=True,
 )

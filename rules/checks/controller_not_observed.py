@@ -185,7 +185,6 @@ RULE = Rule(
     title="kraftwatch does not observe a controller",
     resolved=_resolved,
     hold=hold(300.0, "the others are observed, so the default is longer than a restart"),
-    inhibited_by=("no-leader",),
     about_observation=True,
     grouped_with=("monitor-blind", "resolver-failing"),
 )

@@ -147,4 +147,5 @@ RULE = Rule(
     resolved=_resolved,
     hold=hold(0.0, "no later row corrects an earlier one"),
     further_thresholds=(STANDS,),
+    without_leader=True,
 )

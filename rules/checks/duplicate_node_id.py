@@ -156,4 +156,5 @@ RULE = Rule(
     needs=(Need.FRESH_POLL,),
     # Both processes are one node for Kafka: what else is found of it has the same cause.
     grouped_with=("node-records-conflict", "node-restarting", "stale-voter-endpoint", "version-drift", "epoch-churn"),
+    without_leader=True,
 )

@@ -203,5 +203,4 @@ RULE = Rule(
     hold=hold(60.0),
     further_thresholds=(WINDOW, ELECTIONS, JUMP, ELECTION_TIME),
     needs=(Need.CURRENT_LOG,),
-    inhibited_by=("no-leader",),
 )

@@ -247,7 +247,7 @@ RULE = Rule(
     ),
     further_thresholds=(WINDOW, SHARE),
     needs=(Need.FRESH_POLL,),
-    inhibited_by=("no-leader", "high-watermark-stalled"),
+    inhibited_by=("high-watermark-stalled",),
     outlives_cause=True,
     grouped_with=("stale-voter-endpoint", "voter-disk-replaced"),
 )

@@ -89,4 +89,5 @@ RULE = Rule(
     hold=hold(0.0, "one observation is proof"),
     further_thresholds=(KEEP_FIRING_FOR,),
     needs=(Need.VOTERS_RECORD,),
+    without_leader=True,
 )

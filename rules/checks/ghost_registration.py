@@ -152,6 +152,5 @@ RULE = Rule(
         "then",
     ),
     needs=(Need.CURRENT_LOG, Need.FRESH_POLL),
-    inhibited_by=("no-leader",),
     grouped_with=("voter-disk-replaced",),
 )

@@ -141,5 +141,4 @@ RULE = Rule(
     ),
     further_thresholds=(STILL,),
     needs=(Need.FRESH_POLL,),
-    inhibited_by=("no-leader",),
 )

@@ -100,5 +100,4 @@ RULE = Rule(
     hold=hold(30.0),
     further_thresholds=(SKEW,),
     needs=(Need.FRESH_POLL,),
-    inhibited_by=("no-leader",),
 )

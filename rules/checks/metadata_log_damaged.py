@@ -217,4 +217,5 @@ RULE = Rule(
     resolved=_resolved,
     hold=hold(0.0, "a wrong checksum is proof"),
     grouped_with=("voter-lagging", "failure-tolerance", "monitor-blind", "data-contract-broken"),
+    without_leader=True,
 )

@@ -267,6 +267,5 @@ RULE = Rule(
     title="kraftwatch does not observe the quorum",
     resolved=_resolved,
     hold=hold(30.0),
-    inhibited_by=("no-leader",),
     about_observation=True,
 )

@@ -539,4 +539,5 @@ RULE = Rule(
     resolved=_resolved,
     hold=hold(5.0, "longer than an election"),
     further_thresholds=(_START,),
+    without_leader=True,
 )

@@ -126,5 +126,4 @@ RULE = Rule(
     resolved=_resolved,
     hold=hold(60.0),
     needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),
-    inhibited_by=("no-leader",),
 )

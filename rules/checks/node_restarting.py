@@ -423,4 +423,5 @@ RULE = Rule(
     needs=(Need.METADATA_LOG,),
     # What is between the restarts is the same fault: one incident.
     grouped_with=("broker-fenced", "broker-flapping", "epoch-churn", "failure-tolerance", "voter-lagging"),
+    without_leader=True,
 )

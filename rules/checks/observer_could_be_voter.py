@@ -226,6 +226,5 @@ RULE = Rule(
     hold=hold(300.0),
     further_thresholds=(REMOVED_FOR, READY_LAG, WINDOW, HALF_DONE),
     needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),
-    inhibited_by=("no-leader",),
     grouped_with=("voter-disk-replaced",),
 )

@@ -338,6 +338,6 @@ RULE = Rule(
         MIGRATED_FOR,
     ),
     needs=(Need.CURRENT_LOG,),
-    inhibited_by=("no-leader", "high-watermark-stalled", "controller-stuck", "open-transaction"),
+    inhibited_by=("high-watermark-stalled", "controller-stuck", "open-transaction"),
     grouped_with=("broker-fenced", "partitions-offline", "node-not-registered"),
 )

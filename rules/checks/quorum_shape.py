@@ -188,5 +188,5 @@ RULE = Rule(
         3_600.0, "a quorum that grows from three to five voters, or that is moved to new machines, has four for a while"
     ),
     further_thresholds=(MOST,),
-    inhibited_by=("no-leader", "voter-disk-replaced"),
+    inhibited_by=("voter-disk-replaced",),
 )

@@ -99,4 +99,5 @@ RULE = Rule(
     resolved=_resolved,
     hold=hold(5.0),
     further_thresholds=(EXPLAINED,),
+    without_leader=True,
 )

@@ -157,4 +157,5 @@ RULE = Rule(
     hold=hold(600.0, "many restarts in a row change the same ISR, each twice, and are over sooner"),
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("broker-flapping",),
+    without_leader=True,
 )

@@ -129,4 +129,5 @@ RULE = Rule(
     hold=hold(0.0, "one committed record is enough"),
     further_thresholds=(KEEP_FIRING_FOR,),
     needs=(Need.CURRENT_LOG, Need.RECOVERY_STATE),
+    without_leader=True,
 )

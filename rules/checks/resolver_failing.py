@@ -79,7 +79,6 @@ RULE = Rule(
     resolved=_resolved,
     hold=hold(30.0),
     needs=(Need.METADATA_LOG,),
-    inhibited_by=("no-leader",),
     about_observation=True,
     grouped_with=("monitor-blind",),
 )

@@ -134,4 +134,5 @@ RULE = Rule(
     further_thresholds=(ROUNDS, PAUSE),
     needs=(Need.CURRENT_LOG,),
     grouped_with=("node-restarting", "broker-flapping", "epoch-churn"),
+    without_leader=True,
 )

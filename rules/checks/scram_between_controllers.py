@@ -115,5 +115,4 @@ RULE = Rule(
     resolved=_resolved,
     hold=hold(3_600.0, "a rolling restart to another mechanism takes a while, and nothing has failed yet"),
     needs=(Need.VOTER_ENDPOINTS,),
-    inhibited_by=("no-leader",),
 )

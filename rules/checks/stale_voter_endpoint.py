@@ -346,5 +346,4 @@ RULE = Rule(
     resolved=_resolved,
     hold=hold(30.0, "a controller that restarts with a new endpoint updates the record within seconds"),
     needs=(Need.VOTER_ENDPOINTS,),
-    inhibited_by=("no-leader",),
 )

@@ -139,4 +139,5 @@ RULE = Rule(
     hold=hold(10.0),
     needs=(Need.METADATA_LOG,),
     grouped_with=("failure-tolerance", "voter-lagging", "no-leader"),
+    without_leader=True,
 )

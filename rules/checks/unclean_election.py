@@ -151,4 +151,5 @@ RULE = Rule(
     further_thresholds=(KEEP_FIRING_FOR,),
     needs=(Need.CURRENT_LOG,),
     grouped_with=("partition-stuck-recovering",),
+    without_leader=True,
 )

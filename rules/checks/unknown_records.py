@@ -118,4 +118,5 @@ RULE = Rule(
     title="Records in the metadata log that are not known",
     resolved="Every record of the metadata log that was read is known.",
     hold=hold(0.0, "no later row makes a record known"),
+    without_leader=True,
 )

@@ -358,5 +358,4 @@ RULE = Rule(
     hold=hold(14_400.0, "longer than a rolling upgrade, by the timestamps in the log where known"),
     further_thresholds=(FINALIZE, KEEP_FIRING_FOR),
     needs=(Need.CURRENT_LOG,),
-    inhibited_by=("no-leader",),
 )

@@ -237,6 +237,6 @@ RULE = Rule(
     resolved=_resolved,
     hold=hold(60.0, "an election or a restart of a controller takes less"),
     needs=(Need.METADATA_LOG,),
-    inhibited_by=("no-leader", "two-quorums"),
+    inhibited_by=("two-quorums",),
     grouped_with=("stale-voter-endpoint", "failure-tolerance", "voter-lagging"),
 )

@@ -214,7 +214,6 @@ RULE = Rule(
     hold=hold(60.0, "a change commits in far less than a second, even during an election"),
     further_thresholds=(WINDOW, REMOVALS),
     needs=(Need.VOTERS_RECORD, Need.CURRENT_LOG, Need.FRESH_POLL),
-    inhibited_by=("no-leader",),
     # Nothing after an uncommitted VotersRecord is committed either: that rule always fires too, and names no change.
     grouped_with=("high-watermark-stalled",),
 )

@@ -198,6 +198,5 @@ RULE = Rule(
     hold=hold(60.0, "auto-join replaces the voter within seconds"),
     further_thresholds=(HALF_DONE,),
     needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),
-    inhibited_by=("no-leader",),
     outlives_cause=True,
 )

@@ -130,6 +130,5 @@ RULE = Rule(
     hold=hold(5.0),
     further_thresholds=(KEEP_FIRING_FOR,),
     needs=(Need.FRESH_POLL,),
-    inhibited_by=("no-leader",),
     grouped_with=("raft-invariant-broken", "failure-tolerance", "committed-metadata-lost"),
 )

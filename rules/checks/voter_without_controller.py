@@ -162,6 +162,5 @@ RULE = Rule(
     hold=hold(60.0, "a controller registers within seconds of its start, once there is a leader"),
     resolved=_resolved,
     needs=(Need.VOTER_ENDPOINTS, Need.CURRENT_LOG, Need.FRESH_POLL),
-    inhibited_by=("no-leader",),
     grouped_with=("stale-voter-endpoint",),
 )

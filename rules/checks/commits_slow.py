@@ -40,7 +40,7 @@ from rules.formatting import and_join, duration, plural
 from rules.model.quorum import Quorum
 from rules.model.replica import CommitWait, Poll
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import bring_in_sync, describe_replication
+from rules.remedies.remedy_commands import bring_in_sync, check_host, describe_replication
 from rules.rule import Rule
 
 SLOW = Threshold(
@@ -144,11 +144,11 @@ def _cause(facts: Facts, poll: Poll, wait: CommitWait, slow: list[NodeFacts]) ->
 
 def _remedy(facts: Facts, poll: Poll, wait: CommitWait, slow: list[NodeFacts]) -> Iterable[str]:
     if _leader_is_slow(wait):
-        yield _check_host(f"{poll.leader_id}, the leader")
+        yield check_host(f"{poll.leader_id}, the leader")
         yield f"# If its disk is slow, give metadata.log.dir of controller {poll.leader_id} a disk of its own"
     for status in sorted(slow, key=lambda one: one.following is not Following.NOT_FETCHING):
         if status.following is Following.IN_SYNC and not _leader_is_slow(wait):
-            yield _check_host(str(status.id))
+            yield check_host(str(status.id))
             yield Statement(
                 f"# Check the path {path_text(facts.nodes, status)} for long round trips and lost packets",
                 leader_claim(facts.nodes),
@@ -159,13 +159,6 @@ def _remedy(facts: Facts, poll: Poll, wait: CommitWait, slow: list[NodeFacts]) -
 
 def _time(rounded_ms: int) -> str:
     return duration(rounded_ms) if rounded_ms else "less than 0.1 s"
-
-
-def _check_host(controller: str) -> str:
-    return (
-        "# Check the metadata disk (iostat -x 1: w_await, f_await), the CPU and the garbage collection log of "
-        f"controller {controller}"
-    )
 
 
 def _resolved(facts: Facts, _subject: Subject) -> str:

@@ -298,6 +298,14 @@ def _find_delay(facts: Facts, status: NodeFacts) -> Iterable[str]:
     yield f"# Check the metadata disk and the CPU of controller {status.id}"
 
 
+def check_host(controller: str) -> str:
+    """Returns the step for a controller whose own work is slow."""
+    return (
+        "# Check the metadata disk (iostat -x 1: w_await, f_await), the CPU and the garbage collection log of "
+        f"controller {controller}"
+    )
+
+
 def restart_hung(node: NodeId, at: str) -> Iterable[str]:
     """Yields the steps for a controller that accepts connections and does not answer; `at`: ` at HOST:PORT`."""
     yield (

@@ -88,6 +88,22 @@ def test_followers_that_run_in_bursts_make_commits_slow(lab: Lab, monitor: Monit
     assert monitor.rules == {"commits-slow"}
 
 
+def test_a_leader_that_runs_in_bursts_answers_late(lab: Lab, monitor: MonitoredCluster) -> None:
+    """No voter lags: records are committed as soon as the leader gets to them."""
+    leader = lab.leader
+    monitor.wait_for_quorum(lambda quorum: quorum.commit_wait is not None and not quorum.commit_wait.answer_ms)
+    monitor.start_scenario({"leader-slow.hold": 1})
+
+    # A burst is shorter than the fetch timeout: nobody starts an election.
+    with run_in_bursts(lab, leader):
+        fired = monitor.wait_for("leader-slow", within_s=90)
+        assert lab.leader == leader
+    monitor.wait_for("leader-slow", "resolved", within_s=90)
+
+    assert fired.subject == f"controller {leader}"
+    assert monitor.rules <= {"leader-slow", "epoch-churn"}
+
+
 def test_uncommitted_voter_removal_then_even_number_of_voters(lab: Lab, monitor: MonitoredCluster) -> None:
     leader, (one, other, _, leaving) = lab.leader, lab.followers
     directory = lab.node(leaving).directory_id

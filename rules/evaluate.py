@@ -16,7 +16,7 @@ from types import ModuleType
 
 from rules import checks, job
 from rules.answers.now import over
-from rules.claims.claim import NO, Question, of_each
+from rules.claims.claim import NO, YES, Question, at, condition_claim, of_each
 from rules.claims.statement import claims_of
 from rules.facts.freshness import (
     AGES,
@@ -131,7 +131,9 @@ def evaluate_job(state: JobState, thresholds: Mapping[str, Thresholds]) -> Evalu
             found = _visible(replace(result, rule=rule.id))
             if isinstance(found, Finding):
                 remedy = tuple(map(printable_step, found.remedy))
-                found = replace(found, severity=own.severity or found.severity, remedy=remedy)
+                claims = (condition_claim(found.subject, YES), *claims_of((found.summary, *remedy)))
+                facts = replace(found.facts, claims=claims)
+                found = replace(found, severity=own.severity or found.severity, remedy=remedy, facts=facts)
             results.append(found)
     return Evaluation(
         findings=tuple(each for each in results if isinstance(each, Finding)),
@@ -180,9 +182,10 @@ def results_of(rule: Rule, facts: Facts, thresholds: Thresholds) -> tuple[RuleRe
 def _whole(facts: Facts, finding: Finding, conditions: dict[tuple[NodeId, ...], tuple[str, ...]]) -> Finding:
     """Returns the finding with all steps of its remedy, and with all that its texts claim."""
     remedy = _whole_remedy(facts, finding, conditions)
+    condition = at(facts.quorum.now_ms, condition_claim(finding.subject, YES))
     kept = of_each(Question.RESTART, finding.keep_running, NO)
-    claims = tuple(dict.fromkeys((*claims_of((finding.summary, *remedy)), *kept)))
-    return replace(finding, remedy=remedy, facts=replace(finding.facts, claims=claims) if claims else finding.facts)
+    claims = tuple(dict.fromkeys((condition, *claims_of((finding.summary, *remedy)), *kept)))
+    return replace(finding, remedy=remedy, facts=replace(finding.facts, claims=claims))
 
 
 def _visible(result: RuleResult) -> RuleResult:
@@ -295,9 +298,11 @@ def contained_results(
 
 
 def _failure(rule: Rule, error: str, facts: Facts, thresholds: Thresholds) -> Finding:
+    subject = Subject("rule", rule.id)
     return Finding(
         rule=BLIND,
-        subject=Subject("rule", rule.id),
+        subject=subject,
+        facts=FindingFacts(claims=(condition_claim(subject, YES),)),
         severity=thresholds.severity or Severity.WARNING,
         summary=f"Rule {rule.id} failed and is not evaluated: {error}.",
         evidence={"rule": rule.id, "error": error, "last_offset": facts.quorum.last_offset},

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from rules.alert import Alert, AlertState
-from rules.claims.statement import claims_of
+from rules.claims.claim import condition_claim
 from rules.formatting import resolved_summary
 from rules.model.identifiers import Millis
 
@@ -148,7 +148,8 @@ def resolved_alert(firing: Alert, now_ms: Millis, now: str) -> Alert:
         firing,
         state=AlertState.RESOLVED,
         summary=resolved_summary(now, now_ms),
-        facts=replace(firing.facts, claims=claims_of((now,))),
+        # Nothing evaluates its rule any more: whether its condition lasts is unknown.
+        facts=replace(firing.facts, claims=(condition_claim(firing.about),)),
         remedy=(),
         due_at_ms=now_ms,
         observed_at_ms=Millis(max(now_ms, firing.observed_at_ms)),

@@ -44,6 +44,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
 from rules.alert import Alert, AlertState
+from rules.claims.claim import NO, Claim, at, condition_claim
 from rules.claims.statement import claims_of
 from rules.evaluate import ALL_RULES, INHIBITED, MOST_FINDINGS, resolved_text
 from rules.facts.quorum import Facts
@@ -266,7 +267,7 @@ def _of_now(condition: TrackedCondition, evaluation: Evaluation, observed: Obser
         condition,
         summary=not_known_now(condition.summary, found_at_ms),
         evidence={**condition.evidence, _NOT_KNOWN_NOW: why},
-        facts=replace(condition.facts, claims=()),
+        facts=replace(condition.facts, claims=(condition_claim(condition.about),)),
     )
 
 
@@ -419,11 +420,13 @@ def _without_finding(
     due = Millis(since + thresholds.ms(CLEAR))
     if now < due:
         return replace(condition, clearing_since_ms=since, milder_since_ms=None), None
-    text, summary = "", f"Rule {condition.rule} is not evaluated any more: {not_applicable}."
+    summary = f"Rule {condition.rule} is not evaluated any more: {not_applicable}."
+    claims: tuple[Claim, ...] = (condition_claim(condition.about),)
     if not_applicable is None:
         text = resolved_text(condition.rule, condition.about, known)
         summary = resolved_summary(text, since)
-    condition = replace(condition, facts=replace(condition.facts, claims=claims_of((text,))))
+        claims = (at(now, condition_claim(condition.about, NO)), *claims_of((text,)))
+    condition = replace(condition, facts=replace(condition.facts, claims=claims))
     return None, condition_alert(condition, observed, state=AlertState.RESOLVED, summary=summary, due_at_ms=due)
 
 

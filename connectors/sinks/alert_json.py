@@ -71,7 +71,7 @@ class AlertObject(TypedDict):
     (CHANGELOG.md). NaN and infinity are null."""
     claims: list[ClaimObject]
     """What the summary and the remedy say of the quorum and its nodes, for programs; of a resolved alert, what its
-    summary says is true now. Empty while it is unknown whether the condition still holds."""
+    summary says is true now. The first is `condition`: whether what it is about lasts."""
     remedy: list[_Text]
     """The steps in order: each is a shell command, or a sentence that begins with `#`."""
     started_at: Time

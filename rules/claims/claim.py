@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Final, TypeAlias
 
 from rules.model.identifiers import Millis, NodeId
+from rules.model.subject import NO_NODE, Subject
 
 Value: TypeAlias = str | int
 """An answer: a word, a number of voters, or the id of a node."""
@@ -22,6 +23,8 @@ NO: Final = "no"
 class Question(StrEnum):
     """What a claim answers. N is the node that it is about."""
 
+    CONDITION = "condition"
+    """Does what the alert is about last? The rule says what it is; N is the node that the alert is about."""
     VOTER = "voter"
     """Is node N a voter?"""
     LEADER = "leader"
@@ -118,6 +121,11 @@ class Claim:
 def claim(question: Question, *answer: Value, node: NodeId | None = None, of: int | None = None) -> Claim:
     """Returns a claim."""
     return Claim(question=question, answer=answer, node=node, of=of)
+
+
+def condition_claim(subject: Subject, *answer: Value) -> Claim:
+    """Returns the claim whether the condition of an alert about this lasts; without an answer that it is unknown."""
+    return claim(Question.CONDITION, *answer, node=None if subject.node == NO_NODE else subject.node)
 
 
 def of_each(question: Question, nodes: Iterable[NodeId], *answer: Value) -> tuple[Claim, ...]:

@@ -27,6 +27,9 @@ def all_claims(outputs: Outputs) -> tuple[Said, ...]:
 def _said(output: str, claims: Iterable[Claim], outputs: Outputs) -> Iterator[Said]:
     """Yields the claims; one about the restart of any controller is one about each."""
     for one in claims:
+        if one.question is Question.CONDITION:
+            # Of its own alert alone.
+            continue
         if one.question is Question.RESTART and one.node is None:
             yield from (Said(claim=replace(one, node=node), output=output) for node in outputs.restarts)
         else:

@@ -15,6 +15,8 @@ import pytest
 
 from connectors.sinks.alert_json import to_line
 from rules.alert import AlertState
+from rules.claims.claim import YES, condition_claim
+from rules.claims.statement import claims_of
 from rules.evaluate import ALL_RULES, JOB_RULES, RULES
 from rules.finding import Finding, Severity, UnknownResult
 from rules.formatting import visible
@@ -111,6 +113,13 @@ def test_a_name_with_hidden_characters_stays_on_its_line_and_is_in_no_command(ru
             assert each == visible(each), case.id
         commands = [step for one in evaluation.findings for step in one.remedy if not step.startswith("#")]
         assert [step for step in commands if EVIL in step] == [], case.id
+
+
+@pytest.mark.parametrize("rule", ALL_RULES)
+def test_each_finding_claims_that_its_condition_lasts_and_what_its_text_says(rule: str) -> None:
+    found = [one for _, observed in observed_in_cases(rule) for one in evaluated(observed).findings]
+    assert all(one.facts.claims[0] == condition_claim(one.subject, YES) for one in found)
+    assert all({*claims_of((one.summary, *one.remedy))} <= {*one.facts.claims} for one in found)
 
 
 @pytest.mark.parametrize("rule", ALL_RULES)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rules.alert import Alert, AlertState
+from rules.claims.claim import condition_claim
 from rules.finding import Evaluation, Finding, Severity, Thresholds, UnknownResult
 from rules.lifecycle import TrackedConditions, advance, interrupted, next_due, notified_conditions
 from rules.lifecycle import firing as firing_alerts
@@ -307,6 +308,7 @@ def test_the_alert_of_a_rule_that_this_version_lacks_resolves_and_says_so() -> N
     tracker.at(46)
     assert tracker.alerts[-1].state is AlertState.RESOLVED
     assert tracker.alerts[-1].summary == "Rule r is not evaluated any more: this kraftwatch does not have it."
+    assert tracker.alerts[-1].facts.claims == (condition_claim(Subject("x")),), "unknown"
 
 
 @pytest.mark.parametrize(
@@ -326,6 +328,7 @@ def test_text_of_an_alert_that_is_not_known_now_says_when_it_was_found(second: f
 
     assert alert.summary == shown
     assert alert.evidence.get("not_known_now") == (None if shown == "x fails" else why)
+    assert alert.facts.claims == (() if shown == "x fails" else (condition_claim(Subject("x")),))
     assert alert.says[0] == tracker.alerts[-1].says[0], "that alone makes no transition"
     [kept] = notified_conditions([alert]).conditions.values()
     assert (kept.summary, kept.evidence) == ("x fails", tracker.alerts[-1].evidence)

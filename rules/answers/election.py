@@ -8,6 +8,7 @@ from rules.claims.claim import Claim, Question, claim, yes_or_no
 from rules.claims.statement import Statement
 from rules.facts.endpoint import EndpointVerdict
 from rules.facts.freshness import poll_problem
+from rules.facts.node_claims import in_sync_count
 from rules.facts.quorum import Facts
 from rules.model.membership import majority
 
@@ -40,6 +41,15 @@ def failures_claim(left: Answer[int]) -> Claim:
     """Returns the claim how many more of the voters may fail now: 0 if none may."""
     answer = () if left.value is None else (max(0, left.value),)
     return Claim(question=Question.FAILURES, answer=answer, undecided=left.decided_by)
+
+
+def failures_tolerated(facts: Facts) -> int | None:
+    """Returns how many more voters may fail: 0 also without a majority, None if it is unknown."""
+    left, voters = failures_left(facts).value, facts.nodes.polled_voters
+    if left is not None:
+        return max(0, left)
+    # Whatever is unknown of voters that are in sync: there are too few of them.
+    return 0 if voters and in_sync_count(voters) <= majority(len(voters)) else None
 
 
 def electable_claim(answer: Answer[bool]) -> Claim:

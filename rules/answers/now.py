@@ -4,11 +4,11 @@ from rules.answers.election import failures_claim, failures_left
 from rules.answers.part import electorate
 from rules.answers.worlds import best, depends_on
 from rules.claims.claim import Question, claim
-from rules.claims.statement import Statement
-from rules.facts.following_text import further_failures_text
-from rules.facts.node_claims import in_sync_claim, in_sync_count
+from rules.claims.statement import Statement, statement
+from rules.facts.following_text import further_failures_text, voters_in_sync
+from rules.facts.node_claims import in_sync_count
 from rules.facts.quorum import Facts
-from rules.formatting import and_join, plural
+from rules.formatting import and_join
 from rules.model.membership import majority
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
@@ -34,17 +34,16 @@ def committed_voters(quorum: Quorum) -> str:
 
 def in_sync_text(facts: Facts) -> Statement:
     """Returns how many voters are in sync, and how many more may fail, as a sentence; empty if it is not known."""
-    statuses, left = facts.nodes.polled_voters, failures_left(facts)
-    if not statuses or left.unobserved:
+    voters, left = facts.nodes.polled_voters, failures_left(facts)
+    if not voters or left.unobserved:
         return Statement("")
-    voters, verb = plural(len(statuses), "voter"), "is" if len(statuses) == 1 else "are"
-    in_sync = in_sync_count(statuses)
-    said = f"{in_sync} of {voters} {verb} in sync"
-    claims = (in_sync_claim(facts.nodes), failures_claim(left))
+    in_sync = voters_in_sync(facts.nodes)
     if left.value is None:
-        return Statement(f"{said}; how many more may fail is not known: {depends_on(left.undecided)}.", *claims)
+        unknown = f"; how many more may fail is not known: {depends_on(left.undecided)}."
+        return statement(in_sync, Statement(unknown, failures_claim(left)))
     counted = len(best(electorate(facts)).followers)
-    useless, unreached = in_sync - counted, counted - majority(len(statuses)) - left.value
+    useless, unreached = in_sync_count(voters) - counted, counted - majority(len(voters)) - left.value
     but = f", but {useless} of them cannot vote or be reached" if useless else ""
     why = ": by their endpoints the others could elect no leader" if unreached else ""
-    return Statement(f"{said}{but}; the quorum tolerates {further_failures_text(left.value)}{why}.", *claims)
+    tolerated = f"; the quorum tolerates {further_failures_text(left.value)}{why}."
+    return statement(in_sync, but, Statement(tolerated, failures_claim(left)))

@@ -30,17 +30,17 @@ What not to do
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rules.answers.election import NONE_MAY_FAIL, failures_left
+from rules.answers.election import NONE_MAY_FAIL, failures_left, failures_tolerated
 from rules.answers.now import in_sync_text, over
 from rules.claims.statement import Statement, joined, statement
 from rules.facts.doubts import IN_DOUBT
 from rules.facts.endpoint_text import endpoint_sentence
 from rules.facts.following import Following
-from rules.facts.following_text import follows_sentence, follows_text, replaced_by
+from rules.facts.following_text import follows_sentence, follows_text, replaced_by, voters_in_sync
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
 from rules.facts.node import NodeFacts
-from rules.facts.node_claims import in_sync_claim, in_sync_count
+from rules.facts.node_claims import in_sync_count
 from rules.facts.quorum import Facts
 from rules.finding import Finding, FindingFacts, Plain, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, ms_text, needed_text, numbered, plural
@@ -159,7 +159,7 @@ def _finding(
             "voters": {str(status.key): follows_text(facts.nodes, status) for status in statuses},
             "voters_in_sync": in_sync,
             "majority": required,
-            "further_failures_tolerated": max(0, in_sync - required),
+            "further_failures_tolerated": failures_tolerated(facts),
             "failed_nodes": [*failed],
             **(outages if too_long else {}),
             "leader": poll.leader_id,
@@ -177,7 +177,7 @@ def _finding(
 def _summary(facts: Facts, statuses: tuple[NodeFacts, ...], missing: list[NodeFacts]) -> Statement:
     required = majority(len(statuses))
     spare, sentences = in_sync_count(statuses) - required, _voter_sentences(facts, missing)
-    counted = Statement(f"{in_sync_count(statuses)} of {len(statuses)} voters are in sync", in_sync_claim(facts.nodes))
+    counted = voters_in_sync(facts.nodes)
     if spare > 0 or not missing:
         # voter-lagging, which would report those that are missing, is inhibited.
         after = ("", sentences) if not sentences else (" ", sentences)

@@ -24,11 +24,11 @@ from rules.answers.now import leads
 from rules.claims.claim import NO, YES, Question, claim
 from rules.claims.statement import Statement, statement
 from rules.facts.following import Following
-from rules.facts.following_text import follows_text
+from rules.facts.following_text import follows_text, voters_in_sync
 from rules.facts.freshness import needed, poll_problem
 from rules.facts.needs import Need
 from rules.facts.node import NodeFacts
-from rules.facts.node_claims import in_sync_claim, in_sync_count, leader_claim
+from rules.facts.node_claims import in_sync_count, leader_claim
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import needed_text, plural, utc_text
@@ -71,15 +71,16 @@ def _finding(facts: Facts, poll: Poll, statuses: tuple[NodeFacts, ...], since: M
     return Finding(
         subject=Subject("quorum"),
         severity=Severity.CRITICAL,
-        summary=Statement(
-            f"Nothing is committed: the high watermark has been {high_watermark} since {utc_text(since)}. "
-            f"No metadata change takes effect. "
-            f"Leader: controller {poll.leader_id}, with {plural(uncommitted, 'uncommitted record')}. "
-            f"{in_sync} of {plural(len(statuses), 'voter')} {'is' if len(statuses) == 1 else 'are'} in sync; "
-            f"{needed_text(needed)}.",
-            claim(Question.COMMITS, NO),
-            leader_claim(facts.nodes),
-            in_sync_claim(facts.nodes),
+        summary=statement(
+            Statement(
+                f"Nothing is committed: the high watermark has been {high_watermark} since {utc_text(since)}. "
+                f"No metadata change takes effect. "
+                f"Leader: controller {poll.leader_id}, with {plural(uncommitted, 'uncommitted record')}. ",
+                claim(Question.COMMITS, NO),
+                leader_claim(facts.nodes),
+            ),
+            voters_in_sync(facts.nodes),
+            f"; {needed_text(needed)}.",
         ),
         evidence={
             "high_watermark": quorum.high_watermark,

@@ -23,15 +23,16 @@ What not to do
 
 from collections.abc import Iterable
 
+from rules.answers.election import failures_tolerated
 from rules.answers.now import in_sync_text, over
 from rules.claims.statement import Statement, statement
 from rules.facts.endpoint_text import endpoint_sentence, evidence_of
 from rules.facts.following import Following, lag_samples
-from rules.facts.following_text import follows_sentence, follows_text, path_text, replaced_by
+from rules.facts.following_text import follows_sentence, follows_text, path_text, replaced_by, voters_in_sync
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
 from rules.facts.node import NodeFacts
-from rules.facts.node_claims import follows_claim, in_sync_claim, in_sync_count
+from rules.facts.node_claims import follows_claim, in_sync_count
 from rules.facts.quorum import Facts
 from rules.facts.replica_lag import CATCHING_UP_FOR, WINDOW, Readiness, readiness
 from rules.finding import Finding, FindingFacts, RuleResult, Severity, Thresholds, UnknownResult, hold
@@ -48,7 +49,7 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     quorum = facts.quorum
     poll = needed(quorum.poll)
     statuses = facts.nodes.polled_voters
-    in_sync, window = in_sync_count(statuses), int(thresholds[WINDOW.name])
+    window = int(thresholds[WINDOW.name])
     for status in statuses:
         subject = Subject("voter", status.id)
         if status.following is Following.IN_SYNC:
@@ -66,13 +67,10 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
         if status.following is Following.LAGGING and catches_up:
             yield UnknownResult(subject=subject, why="it is catching up")
         else:
-            yield _finding(facts, poll, (in_sync, len(statuses)), status, state)
+            yield _finding(facts, poll, status, state)
 
 
-def _finding(facts: Facts, poll: Poll, counts: tuple[int, int], status: NodeFacts, state: Readiness) -> Finding:
-    """Returns the finding about one voter; `counts`: how many voters are in sync, and how many there are."""
-    in_sync, voters = counts
-    needed = majority(voters)
+def _finding(facts: Facts, poll: Poll, status: NodeFacts, state: Readiness) -> Finding:
     node, fetched = status.id, status.last_fetch_age_ms
     failed = (node,) if status.following is Following.NOT_FETCHING else ()
     fault = endpoint_sentence(facts.nodes, node) if status.following is Following.NOT_FETCHING else ""
@@ -82,8 +80,9 @@ def _finding(facts: Facts, poll: Poll, counts: tuple[int, int], status: NodeFact
         summary=statement(
             follows_sentence(facts.nodes, status),
             fault,
-            Statement(f" {in_sync} of {voters} voters are in sync; ", in_sync_claim(facts.nodes)),
-            f"{needed_text(needed)}.",
+            " ",
+            voters_in_sync(facts.nodes),
+            f"; {needed_text(majority(len(facts.nodes.polled_voters)))}.",
         ),
         evidence={
             **evidence_of(facts.nodes[node]),
@@ -95,9 +94,9 @@ def _finding(facts: Facts, poll: Poll, counts: tuple[int, int], status: NodeFact
             "records_behind": status.lag,
             "last_fetch": None if fetched is None else utc_text(poll.observed_at_ms - fetched),
             "leader_log_end_offset": poll.leader.log_end_offset if poll.leader else None,
-            "voters_in_sync": in_sync,
-            "majority": needed,
-            "further_failures_tolerated": max(0, in_sync - needed),
+            "voters_in_sync": in_sync_count(facts.nodes.polled_voters),
+            "majority": majority(len(facts.nodes.polled_voters)),
+            "further_failures_tolerated": failures_tolerated(facts),
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
         },

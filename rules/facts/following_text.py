@@ -3,7 +3,7 @@
 from rules.claims.statement import Statement
 from rules.facts.following import Following
 from rules.facts.node import NodeFacts, Nodes
-from rules.facts.node_claims import follows_claim, leader_claim
+from rules.facts.node_claims import follows_claim, in_sync_claim, in_sync_count, leader_claim
 from rules.formatting import plural, utc_text
 from rules.model.identifiers import Millis, ReplicaKey
 
@@ -49,6 +49,14 @@ def follows_sentence(nodes: Nodes, voter: NodeFacts) -> Statement:
 def path_text(nodes: Nodes, voter: NodeFacts) -> str:
     """Returns the path over which the voter fetches."""
     return f"voter {voter.id} -> leader {_leader(nodes)}"
+
+
+def voters_in_sync(nodes: Nodes) -> Statement:
+    """Returns how many of the voters of the newest poll are in sync, as the beginning of a sentence."""
+    voters = len(nodes.polled_voters)
+    are = "is" if voters == 1 else "are"
+    in_sync = in_sync_count(nodes.polled_voters)
+    return Statement(f"{in_sync} of {plural(voters, 'voter')} {are} in sync", in_sync_claim(nodes))
 
 
 def further_failures_text(spare: int) -> str:

@@ -104,6 +104,7 @@ class Claim:
     """One claim."""
 
     question: Question
+    """What it answers."""
     node: NodeId | None = None
     """The node that it is about; None: the quorum."""
     answer: tuple[Value, ...]

@@ -15,7 +15,7 @@ COMMA := ,
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-live compiled-tests downloads test-long test-pyspark check types lint bench evaluate simulate outputs hostile chaos screenshots goldens schemas kafka kafka-tests parity mutate lock helm api-server otelcol wheel image-files image spark-archive audit sbom release docs clean
+.PHONY: help setup demo test test-live compiled-tests downloads test-long test-pyspark check types lint bench evaluate simulate outputs hostile chaos screenshots goldens generated schemas kafka kafka-tests parity mutate lock helm api-server otelcol wheel image-files image spark-archive audit sbom release docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -107,6 +107,9 @@ screenshots: $(READY) ## update the pictures of the web page and of Slack (needs
 
 goldens: $(READY) ## update goldens and generated documentation; review every diff
 	@KRAFTWATCH_REWRITE_GOLDENS=1 $(BIN)/pytest --quiet tests/unit/rules tests/scripts tests/unit/streaming/metrics tests/unit/streaming/status tests/unit/streaming/query tests/unit/streaming/replay/test_log_scenarios.py tests/unit/streaming/config/test_refused.py tests/cli/test_transcripts.py
+	@$(MAKE) --no-print-directory generated
+
+generated: $(READY) ## write the pages of the rules, the schemas and alertmanager.yml; no reviewer reads them (3 s)
 	@$(BIN)/python -m tests.generated_files
 
 schemas: $(READY) ## update the record schemas from the jars of every Kafka version (45 MB each, downloaded once)

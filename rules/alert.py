@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, TypeAlias
 
+from rules.claims.claim import Claim
 from rules.finding import NO_FACTS, FindingFacts, Plain, Severity
 from rules.formatting import as_found
 from rules.model.identifiers import Millis, Offset
@@ -19,8 +20,10 @@ LATE_MS: Final = Millis(60_000)
 
 AlertId: TypeAlias = tuple[str, Millis]
 """Identity of an alert from firing to resolved (`Alert.alert_id`): fingerprint and start."""
-AlertKey: TypeAlias = tuple[str, str, str, Millis, str, str, Millis]
-"""Identity of a transition (`Alert.key`): cluster id, rule, subject, start, state, severity, time of the row."""
+ClusterKey: TypeAlias = tuple[str, str]
+"""A cluster: its name in the configuration, and its id. Neither is enough: ids are copied, names are given again."""
+AlertKey: TypeAlias = tuple[str, str, str, str, Millis, str, str, Millis]
+"""Identity of a transition (`Alert.key`): cluster, its id, rule, subject, start, state, severity, time of the row."""
 
 
 class AlertState(StrEnum):
@@ -44,6 +47,8 @@ class Alert:
     evidence: Mapping[str, Plain]
     remedy: tuple[str, ...]
     facts: FindingFacts = NO_FACTS
+    claims: tuple[Claim, ...] = ()
+    """What the summary and the remedy say, for programs; the first is whether the condition lasts."""
     started_at_ms: Millis
     """observed_at of the first row with the condition."""
     due_at_ms: Millis
@@ -62,6 +67,9 @@ class Alert:
 
     It is no part of the alert's identity: the ledger notes it when it records the transition.
     """
+    names_cluster: bool = False
+    """Whether the name of the cluster is part of the fingerprint, as of each alert that begins now. An alert that an
+    older build left open ends under the fingerprint with which it was sent."""
     stated: tuple[str, str] | None = field(default=None, compare=False)
     """What it said when the transition was recorded (`says`): the text is replaced by newer ones while it fires."""
 
@@ -72,8 +80,13 @@ class Alert:
 
     @property
     def fingerprint(self) -> str:
-        """Identity of the alert until it resolves: of (cluster id, rule, subject), 16 hex digits."""
-        return fingerprint(self.cluster_id, self.rule, self.subject)
+        """Identity of the alert until it resolves: of the cluster, the rule and the subject, 16 hex digits."""
+        return fingerprint(self.cluster if self.names_cluster else None, self.cluster_id, self.rule, self.subject)
+
+    @property
+    def of_cluster(self) -> ClusterKey:
+        """The cluster, by what people call it too: images and tutorials ship cluster ids, and people copy them."""
+        return self.cluster, self.cluster_id
 
     @property
     def alert_id(self) -> AlertId:
@@ -87,7 +100,7 @@ class Alert:
         The row that made the transition is part of it: warning, critical and warning again are three transitions.
         """
         transition = (self.started_at_ms, self.state, self.severity, self.observed_at_ms)
-        return (self.cluster_id, self.rule, self.subject, *transition)
+        return (*self.of_cluster, self.rule, self.subject, *transition)
 
     @property
     def says(self) -> tuple[str, str]:
@@ -100,9 +113,9 @@ class Alert:
         return replace(self, late_ms=late_ms) if late_ms >= LATE_MS else self
 
 
-def fingerprint(cluster_id: str, rule: str, subject: str) -> str:
-    """Returns the alert's identity: 16 hex digits of the SHA-256 of its three parts."""
-    return _digest("\x00".join((cluster_id, rule, subject)))
+def fingerprint(cluster: str | None, cluster_id: str, rule: str, subject: str) -> str:
+    """Returns the alert's identity: 16 hex digits of the SHA-256 of its parts; without the name as before 0.2.0."""
+    return _digest("\x00".join((*(() if cluster is None else (cluster,)), cluster_id, rule, subject)))
 
 
 def _digest(text: str) -> str:

@@ -132,8 +132,7 @@ def evaluate_job(state: JobState, thresholds: Mapping[str, Thresholds]) -> Evalu
             if isinstance(found, Finding):
                 remedy = tuple(map(printable_step, found.remedy))
                 claims = (condition_claim(found.subject, YES), *claims_of((found.summary, *remedy)))
-                facts = replace(found.facts, claims=claims)
-                found = replace(found, severity=own.severity or found.severity, remedy=remedy, facts=facts)
+                found = replace(found, severity=own.severity or found.severity, remedy=remedy, claims=claims)
             results.append(found)
     return Evaluation(
         findings=tuple(each for each in results if isinstance(each, Finding)),
@@ -185,7 +184,7 @@ def _whole(facts: Facts, finding: Finding, conditions: dict[tuple[NodeId, ...], 
     condition = at(facts.quorum.now_ms, condition_claim(finding.subject, YES))
     kept = of_each(Question.RESTART, finding.keep_running, NO)
     claims = tuple(dict.fromkeys((condition, *claims_of((finding.summary, *remedy)), *kept)))
-    return replace(finding, remedy=remedy, facts=replace(finding.facts, claims=claims))
+    return replace(finding, remedy=remedy, claims=claims)
 
 
 def _visible(result: RuleResult) -> RuleResult:
@@ -302,7 +301,7 @@ def _failure(rule: Rule, error: str, facts: Facts, thresholds: Thresholds) -> Fi
     return Finding(
         rule=BLIND,
         subject=subject,
-        facts=FindingFacts(claims=(condition_claim(subject, YES),)),
+        claims=(condition_claim(subject, YES),),
         severity=thresholds.severity or Severity.WARNING,
         summary=f"Rule {rule.id} failed and is not evaluated: {error}.",
         evidence={"rule": rule.id, "error": error, "last_offset": facts.quorum.last_offset},

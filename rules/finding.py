@@ -50,8 +50,6 @@ class FindingFacts:
     """How the clock of the job's host was set."""
     refused: RefusedRows | None = None
     """The first of the refused rows."""
-    claims: tuple[Claim, ...] = ()
-    """What the summary and the remedy say of the quorum and its nodes; `rules.evaluate.results_of` collects it."""
 
 
 NO_FACTS: Final = FindingFacts()
@@ -76,6 +74,8 @@ class Finding:
     """The nodes that the remedy starts or restarts: its first steps are then those of `start_conditions`."""
     keep_running: frozenset[NodeId] = frozenset()
     """The controllers that must not be restarted while it lasts: `safe-to-restart` says so too."""
+    claims: tuple[Claim, ...] = ()
+    """What the summary and the remedy say of the quorum and its nodes; `rules.evaluate.results_of` collects it."""
     condition_age_ms: Millis | None = None
     """How long the condition has lasted by the evidence's own clock; None if only our observations tell."""
     hold_ms: Millis | None = None

@@ -149,7 +149,7 @@ def resolved_alert(firing: Alert, now_ms: Millis, now: str) -> Alert:
         state=AlertState.RESOLVED,
         summary=resolved_summary(now, now_ms),
         # Nothing evaluates its rule any more: whether its condition lasts is unknown.
-        facts=replace(firing.facts, claims=(condition_claim(firing.about),)),
+        claims=(condition_claim(firing.about),),
         remedy=(),
         due_at_ms=now_ms,
         observed_at_ms=Millis(max(now_ms, firing.observed_at_ms)),
@@ -186,18 +186,22 @@ def _fires(alert: Alert, before: Alert, evaluated_ms: Millis) -> Iterator[Alert]
             # Another job ended it meanwhile, or a backup lacks its end: it is an alert of its own.
             yield replace(alert, started_at_ms=evaluated_ms, due_at_ms=evaluated_ms, observed_at_ms=evaluated_ms)
         return
-    remedy = alert.remedy or before.remedy
-    text = replace(before, summary=alert.summary, evidence=alert.evidence, remedy=remedy, facts=alert.facts)
+    remedy, claims = alert.remedy or before.remedy, alert.claims or before.claims
+    text = replace(
+        before, summary=alert.summary, evidence=alert.evidence, remedy=remedy, claims=claims, facts=alert.facts
+    )
     since_ms = evaluated_ms - before.observed_at_ms
     further = {*alert.facts.clusters} - {*before.facts.clusters} and since_ms >= UPDATE_MS
     is_due = since_ms >= max(RESTATED_MS, (evaluated_ms - before.started_at_ms) // 2)
     restated = is_due and before.stated is not None and text.says != before.stated
     if alert.severity is not before.severity or further or restated:
         observed_ms = alert.observed_at_ms if alert.observed_at_ms > before.observed_at_ms else evaluated_ms
-        yield replace(_continued(alert, before), remedy=remedy, observed_at_ms=observed_ms)
+        yield replace(_continued(alert, before), remedy=remedy, claims=claims, observed_at_ms=observed_ms)
     elif text != before:
         yield text
 
 
 def _continued(alert: Alert, before: Alert) -> Alert:
-    return replace(alert, cluster_id=before.cluster_id, started_at_ms=before.started_at_ms)
+    return replace(
+        alert, cluster_id=before.cluster_id, names_cluster=before.names_cluster, started_at_ms=before.started_at_ms
+    )

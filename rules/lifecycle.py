@@ -229,21 +229,28 @@ def firing(
         changed: the transitions since `before`, in order.
     """
     ended, begun = _ended(() if before is None else before.alerts, changed)
-    remedies = {(finding.rule, str(finding.subject)): finding.remedy for finding in evaluation.findings}
+    found = {(finding.rule, str(finding.subject)): finding for finding in evaluation.findings}
     alerts: list[Alert] = []
     kept: set[tuple[str, str | None]] = {*evaluation.unknown_subjects}
     for condition in tracked.conditions.values():
         if condition.notified_severity is None:
             kept.add((condition.rule, condition.subject))
             continue
-        shown = _of_now(condition, evaluation, observed)
+        shown, finding = _of_now(condition, evaluation, observed), found.get((condition.rule, condition.subject))
+        # Where the rule may only be undecided, an alert keeps its text and what that claims.
+        claims = () if shown is condition else (condition_claim(condition.about),)
         alert = condition_alert(
-            shown, observed, due_at_ms=condition.due_at_ms, remedy=remedies.get((condition.rule, condition.subject), ())
+            shown,
+            observed,
+            due_at_ms=condition.due_at_ms,
+            remedy=() if finding is None else finding.remedy,
+            claims=claims if finding is None else finding.claims,
         )
         if (transition := begun.get((condition.rule, condition.subject))) is not None:
             alert = replace(
                 alert,
                 remedy=alert.remedy or transition.remedy,
+                claims=alert.claims or transition.claims,
                 due_at_ms=transition.due_at_ms,
                 observed_at_ms=transition.observed_at_ms,
                 offset=transition.offset,
@@ -267,7 +274,6 @@ def _of_now(condition: TrackedCondition, evaluation: Evaluation, observed: Obser
         condition,
         summary=not_known_now(condition.summary, found_at_ms),
         evidence={**condition.evidence, _NOT_KNOWN_NOW: why},
-        facts=replace(condition.facts, claims=(condition_claim(condition.about),)),
     )
 
 
@@ -318,7 +324,8 @@ def _fired(
     fired = replace(condition, notified_severity=finding.severity, milder_since_ms=None)
     if condition.notified_severity is None:
         fired = replace(fired, cluster_id=condition.cluster_id or observed.cluster_id or "")
-    return fired, condition_alert(fired, observed, remedy=finding.remedy, due_at_ms=due_at_ms)
+    remedy, claims = finding.remedy, finding.claims
+    return fired, condition_alert(fired, observed, remedy=remedy, claims=claims, due_at_ms=due_at_ms)
 
 
 def _fired_together(
@@ -426,8 +433,10 @@ def _without_finding(
         text = resolved_text(condition.rule, condition.about, known)
         summary = resolved_summary(text, since)
         claims = (at(now, condition_claim(condition.about, NO)), *claims_of((text,)))
-    condition = replace(condition, facts=replace(condition.facts, claims=claims))
-    return None, condition_alert(condition, observed, state=AlertState.RESOLVED, summary=summary, due_at_ms=due)
+    resolved = condition_alert(
+        condition, observed, state=AlertState.RESOLVED, summary=summary, claims=claims, due_at_ms=due
+    )
+    return None, resolved
 
 
 def _while_unknown(
@@ -449,12 +458,14 @@ def condition_alert(
     state: AlertState = AlertState.FIRING,
     summary: str | None = None,
     remedy: tuple[str, ...] = (),
+    claims: tuple[Claim, ...] = (),
 ) -> Alert:
     """Returns the transition of a condition whose severity is notified; `summary` replaces that of the condition."""
     assert condition.notified_severity is not None
     return Alert(
         cluster=observed.cluster,
         cluster_id=condition.cluster_id,
+        names_cluster=True,
         rule=condition.rule,
         subject=condition.subject,
         severity=condition.notified_severity,
@@ -462,6 +473,7 @@ def condition_alert(
         summary=condition.summary if summary is None else summary,
         evidence=condition.evidence,
         facts=condition.facts,
+        claims=claims,
         remedy=remedy,
         started_at_ms=condition.started_at_ms,
         due_at_ms=due_at_ms,

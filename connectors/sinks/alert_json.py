@@ -81,7 +81,8 @@ class AlertObject(TypedDict):
     offset: Annotated[int, Field(ge=0)] | None
     """The newest committed offset of the metadata log that was known at that time; null if none was known."""
     fingerprint: Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
-    """Identifies the alert from firing to resolved: a hash of cluster_id, rule and subject."""
+    """Identifies the alert from firing to resolved: a hash of cluster, cluster_id, rule and
+    subject; of an alert that a version before 0.2.0 left open, without the cluster."""
     late_ms: NotRequired[Annotated[int, Field(ge=60_000)]]
     """How long after observed_at the job evaluated the observation, while it worked off a backlog; absent below a
     minute."""
@@ -142,7 +143,7 @@ def alert_object(alert: Alert) -> AlertObject:
         "state": alert.state,
         "summary": alert.summary,
         "evidence": json_safe(alert.evidence),
-        "claims": [claim_object(one) for one in alert.facts.claims],
+        "claims": [claim_object(one) for one in alert.claims],
         "remedy": list(alert.remedy),
         "started_at": iso(alert.started_at_ms),
         "observed_at": iso(alert.observed_at_ms),
@@ -194,7 +195,7 @@ def minimal_alert(alert: Alert) -> Alert:
         alert,
         summary=alert.summary[:_MAX_SUMMARY],
         evidence={},
-        facts=replace(alert.facts, claims=()),
+        claims=(),
         remedy=(_REMEDY,),
         started_at_ms=_formattable(alert.started_at_ms),
         observed_at_ms=_formattable(alert.observed_at_ms),
@@ -236,6 +237,7 @@ def key_of(line: bytes) -> AlertKey | None:
         found = parse_json(line)
         started_at_ms = from_iso(found["started_at"])
         return (
+            found["cluster"],
             found["cluster_id"],
             found["rule"],
             found["subject"],

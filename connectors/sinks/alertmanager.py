@@ -378,7 +378,7 @@ def postable_alert(
         "evidence": "\n".join(plain_evidence(alert.evidence)),
         "late": "" if alert.late_ms is None else late_text(alert.late_ms),
         "remedy": "\n".join(map(visible, alert.remedy)),
-        "claims": json.dumps(claims_json(alert.facts.claims)) if alert.facts.claims else "",
+        "claims": json.dumps(claims_json(alert.claims)) if alert.claims else "",
         "docs": links.rule(alert.rule) or "",
     }
     page = links.cluster(alert.cluster)

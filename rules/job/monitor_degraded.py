@@ -21,6 +21,9 @@ What it means
       lost. Until then, `no-leader` and `monitor-blind` alone are evaluated; with relays, no rule is.
     - `executors`, `disk`: some of the job's executors are lost, or the disk of its folder is full. It still evaluates,
       if it can.
+    - `cluster id ID`: several configured clusters have this id. Images and tutorials ship ids, and disks are copied.
+      kraftwatch keeps their alerts apart by their names; Kafka does not keep the clusters apart: a broker or a client
+      that is sent to the wrong one is accepted there.
     - `clock`: the clock of this host was set by half a minute or more. Holds count by the monotonic clock, so no alert
       fires or resolves because of it; but times in alerts from before are wrong by as much.
 
@@ -47,8 +50,8 @@ from rules.rule import JobRule
 CUT_OFF: Final = Subject("clusters")
 """The subject of the alert about clusters that this host does not observe."""
 CLOCK, EVALUATION = Subject("clock"), Subject("evaluation")
-RELAY, ROWS, MESSAGES, LOG = "relay of", "rows of", "messages of", "log of"
-"""The kinds of the subjects that name a cluster or a topic."""
+RELAY, ROWS, MESSAGES, LOG, CLUSTER_ID = "relay of", "rows of", "messages of", "log of", "cluster id"
+"""The kinds of the subjects that name a cluster, a topic or an id."""
 SETTLED_MS: Final = Millis(60_000)
 """How long fewer than half are blind before the alert resolves: clusters recover one after the other."""
 LATE_MS: Final = Millis(10_000)
@@ -90,6 +93,7 @@ def evaluate(job: JobState, thresholds: Thresholds) -> Iterable[RuleResult]:
         yield _late(job)
     if job.clock_step is not None:
         yield _clock(job)
+    yield from _repeated_ids(job)
     for missing in job.missing:
         if missing.name in _DEPENDENCIES:
             yield _missing(job, missing)
@@ -266,6 +270,32 @@ def _clock(job: JobState) -> Finding:
     )
 
 
+def _repeated_ids(job: JobState) -> Iterator[Finding]:
+    names: dict[str, list[str]] = {}
+    for name, cluster_id in sorted(job.cluster_ids.items()):
+        names.setdefault(cluster_id, []).append(name)
+    for cluster_id, same in names.items():
+        if len(same) > 1:
+            yield Finding(
+                subject=Subject(CLUSTER_ID, cluster_id),
+                severity=Severity.WARNING,
+                summary=f"Clusters {and_join(same, _MAX_LISTED)} have one cluster id, {cluster_id}: one cluster is "
+                "configured several times, or its id was copied. Their alerts are kept apart by these names.",
+                evidence={"clusters": [*same], "cluster_id": cluster_id},
+                facts=FindingFacts(clusters=tuple(same)),
+                remedy=(
+                    "# If they are one cluster, correct bootstrap: the cluster that was meant is not monitored",
+                    "# If the id was copied (an image, a tutorial, a restored disk), give the cluster that is stopped "
+                    "more easily a new one, before a broker or a client of one reaches the other: stop its brokers, "
+                    "then its controllers",
+                    "kafka-storage.sh random-uuid",
+                    "# Write what it prints as cluster.id into meta.properties of every log directory of every node, "
+                    "and start the controllers and the brokers: topics and their data are kept",
+                ),
+                hold_ms=_AT_ONCE,
+            )
+
+
 _DEPENDENCIES: Final[Mapping[str, tuple[Severity, str, str]]] = {
     "topic": (
         Severity.CRITICAL,
@@ -318,6 +348,8 @@ def _missing(job: JobState, missing: MissingDependency) -> Finding:
 def _resolved(job: JobState, subject: Subject) -> str:
     if subject.kind in _DEPENDENCIES:
         return f"What was missing ({subject}) is there again."
+    if subject.kind == CLUSTER_ID:
+        return f"At most one configured cluster has the id {subject.name}."
     if subject == CLOCK:
         return f"The clock was not set again for {ms_text(CLOCK_LASTS_MS)}."
     if subject == EVALUATION:

@@ -1,7 +1,7 @@
 """JobState: what a job observes of itself at one time, which the rules in `rules.job` evaluate."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from rules.model.identifiers import Millis
@@ -152,6 +152,8 @@ class JobState:
     """How long after it was made the newest observation was evaluated."""
     monitored: int = 0
     """The number of configured clusters."""
+    cluster_ids: Mapping[str, str] = field(default_factory=dict)
+    """The cluster id of each configured cluster of which it is known, by name."""
     blind: tuple[BlindCluster, ...] = ()
     cut_off: Collection[str] = ()
     """The clusters that an alert which fires lists as not observed from this host."""

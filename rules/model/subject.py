@@ -25,6 +25,7 @@ NAMED: Final = (
     "rows of",
     "messages of",
     "log of",
+    "cluster id",
 )
 """The kinds whose subjects have a name: in a text, it follows the kind and a space. Of two that begin alike the longer
 comes first."""

@@ -16,8 +16,9 @@ If too many incidents were opened within a short time (for example, a whole site
 cluster share one incident, the storm incident: one page for two hundred alerts is more useful than two hundred pages.
 
 The id of an incident is `KEY-UNIQUE`, or only `UNIQUE`. KEY is the fingerprint of the alert that opened it: two jobs
-that monitor one cluster observe that alert at different times, but with the same fingerprint, so a service that
-deduplicates by a key gets the same one from both. After each escalation the key is another one: KEY, KEY-1, KEY-2.
+that monitor one cluster under one name observe that alert at different times, but with the same fingerprint, so a
+service that deduplicates by a key gets the same one from both. After each escalation the key is another one: KEY,
+KEY-1, KEY-2.
 """
 
 import hashlib
@@ -25,7 +26,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rules.alert import Alert, AlertId, AlertState
+from rules.alert import Alert, AlertId, AlertState, ClusterKey
 from rules.finding import Severity
 from rules.model.identifiers import Millis, NodeId
 from rules.model.subject import NO_NODE
@@ -56,8 +57,8 @@ class _FiringAlert:
     started_at_ms: Millis
     critical_since_ms: Millis | None
     """None: it is not critical."""
-    failed: frozenset[tuple[str, NodeId]]
-    """The failed nodes that it names: the cluster's id, and theirs."""
+    failed: frozenset[tuple[ClusterKey, NodeId]]
+    """The failed nodes that it names: the cluster, and their ids."""
     about: frozenset[NodeId]
     """The nodes that it is about; none: it is about the quorum, or a topic."""
     is_fault: bool
@@ -95,7 +96,7 @@ class IncidentGrouper:
         self._incident_of: dict[str, str] = {}
         """The open incident of each of its alerts, firing or resolved, by fingerprint."""
         self._open: dict[str, _OpenIncident] = {}
-        self._firing_by_rule: dict[tuple[str, str], dict[AlertId, str]] = {}
+        self._firing_by_rule: dict[tuple[ClusterKey, str], dict[AlertId, str]] = {}
         """By (cluster id, rule): the firing alerts and their incidents."""
         self._opened_at_ms: deque[Millis] = deque()
         self._storm_incident: str | None = None
@@ -126,7 +127,7 @@ class IncidentGrouper:
         """
         self._close_recovered(alert.observed_at_ms)
         id_, firing = alert.alert_id, alert.state is AlertState.FIRING
-        same_rule = self._firing_by_rule.setdefault((alert.cluster_id, alert.rule), {})
+        same_rule = self._firing_by_rule.setdefault((alert.of_cluster, alert.rule), {})
         found = self._open.get(incident)
         if found is None:
             if not firing:
@@ -194,7 +195,7 @@ class IncidentGrouper:
         rule = self._rules.get(alert.rule)
         causes, grouped = (rule.inhibited_by, rule.grouped_with) if rule else ((), ())
         for cause in causes:
-            yield from self._firing_by_rule.get((alert.cluster_id, cause), {}).values()
+            yield from self._firing_by_rule.get((alert.of_cluster, cause), {}).values()
         failed = _failed_nodes(alert)
         for incident, found in self._open.items() if failed else ():
             same_node = [each for each in found.firing.values() if not each.failed.isdisjoint(failed)]
@@ -203,7 +204,7 @@ class IncidentGrouper:
         for other in (alert.rule, *self._related.get(alert.rule, ())):
             other_rule = self._rules.get(other)
             is_grouped = other in grouped or (other_rule is not None and alert.rule in other_rule.grouped_with)
-            for id_, incident in self._firing_by_rule.get((alert.cluster_id, other), {}).items():
+            for id_, incident in self._firing_by_rule.get((alert.of_cluster, other), {}).items():
                 found = self._open[incident]
                 if self._is_part_of(alert, found, [found.firing[id_]] if is_grouped else []):
                     yield incident
@@ -248,8 +249,8 @@ def _critical_since_ms(alert: Alert, before: _FiringAlert | None) -> Millis | No
     return alert.observed_at_ms if before.critical_since_ms is None else before.critical_since_ms
 
 
-def _failed_nodes(alert: Alert) -> frozenset[tuple[str, NodeId]]:
-    return frozenset((alert.cluster_id, node) for node in alert.facts.failed_nodes)
+def _failed_nodes(alert: Alert) -> frozenset[tuple[ClusterKey, NodeId]]:
+    return frozenset((alert.of_cluster, node) for node in alert.facts.failed_nodes)
 
 
 def _nodes(alert: Alert) -> frozenset[NodeId]:

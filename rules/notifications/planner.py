@@ -166,7 +166,7 @@ class NotificationPlanner:
         self, histories: Sequence[AlertHistory], active: Sequence[Hold], now_ms: Millis
     ) -> Sequence[_AlertDecision]:
         causes = {
-            (history.newest.cluster_id, history.newest.rule)
+            (history.newest.of_cluster, history.newest.rule)
             for history in histories
             # A wall clock that was set back must not hold anything back.
             if not history.resolved or 0 <= now_ms - history.newest.observed_at_ms < RECOVERY_MS
@@ -175,7 +175,7 @@ class NotificationPlanner:
         for history in histories:
             alert = history.newest
             rule = self._rules.get(alert.rule)
-            inhibited = any((alert.cluster_id, cause) in causes for cause in (rule.inhibited_by if rule else ()))
+            inhibited = any((alert.of_cluster, cause) in causes for cause in (rule.inhibited_by if rule else ()))
             matching = [hold for hold in active if hold.matches(alert)]
             decisions.append(
                 _AlertDecision(

@@ -217,12 +217,12 @@ class AlertRows:
         )
         self._begins_ms = sent_at_ms if self._begins_ms is None else self._begins_ms
         safe = json_safe(fields)
-        rule, names = str(fields.get("rule")), ("cluster", "severity", "state", "summary", "rule", "fingerprint")
+        names = ("cluster", "severity", "state", "summary", "rule", "fingerprint")
         return {
             "line": number,
             **{name: text for name in names if isinstance(text := fields.get(name), str) and text},
             "alert": compact_json(safe).decode(),
-            "expected_fingerprint": fingerprint(str(fields.get("cluster_id")), rule, str(fields.get("subject"))),
+            "expected_fingerprint": _expected(fields),
             "started_at_ms": started_at_ms,
             "observed_at_ms": observed_at_ms,
             "latest_observed_at_ms": None if sent_at_ms is None else sent_at_ms + CLOCK_SKEW_MS,
@@ -239,6 +239,13 @@ class AlertRows:
         fired = self._fired.pop(identity, 0)
         known = self._begins_ms is not None and started_at_ms is not None and started_at_ms > self._begins_ms
         return fired if fired or known else None
+
+
+def _expected(fields: Mapping[str, Any]) -> str:
+    """Returns the fingerprint that the alert must have: that of a former version, if it has that one."""
+    cluster, *rest = (str(fields.get(name)) for name in ("cluster", "cluster_id", "rule", "subject"))
+    former = fingerprint(None, *rest)
+    return former if fields.get("fingerprint") == former else fingerprint(cluster, *rest)
 
 
 def _time(value: object) -> Millis | None:

@@ -163,8 +163,9 @@ def record_ids(checkpoint: Checkpoint, recorded: dict[str, str], answered: Clust
     """
     for repeated in repeated_ids(answered.ids.items()):
         log.warning(
-            "cluster %s is cluster %s, as cluster %s is: every alert is sent twice, and the cluster that was meant may "
-            "not be monitored; correct bootstrap",
+            "cluster %s has cluster id %s, as cluster %s has: if they are one cluster, the one that was meant is not "
+            "monitored (correct bootstrap); if the id was copied, their alerts are kept apart by name, and the alert "
+            "monitor-degraded says how one gets another id",
             *repeated,
         )
     if answered.source is not None:

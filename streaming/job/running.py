@@ -110,6 +110,12 @@ class Running:
         return self._effective.identified
 
     @property
+    def cluster_ids(self) -> Mapping[str, str]:
+        """The cluster id of each cluster of which it is known, by name."""
+        known = self.identified.settings.items()
+        return {name: settings.cluster_id for name, settings in known if settings.cluster_id is not None}
+
+    @property
     def thresholds(self) -> Mapping[str, Thresholds]:
         """Those of the rules about the job itself."""
         return self._effective.thresholds

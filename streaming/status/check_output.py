@@ -149,7 +149,7 @@ def _finding(state: ClusterState, one: Finding) -> dict[str, Plain]:
         "severity": one.severity.value,
         "summary": one.summary,
         "evidence": json_safe(one.evidence),
-        "claims": claims_json(one.facts.claims),
+        "claims": claims_json(one.claims),
         "remedy": [*one.remedy],
         "hold_s": one.hold(state.thresholds[one.rule]) / 1000,
     }

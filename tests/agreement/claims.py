@@ -40,7 +40,7 @@ def _of_reported(outputs: Outputs) -> Iterator[Said]:
     for one in outputs.reported:
         # A text that is kept says when it was true.
         if as_found(one.summary) == one.summary:
-            claims = (claim for claim in one.facts.claims if not _says_the_cost(claim, one, outputs))
+            claims = (claim for claim in one.claims if not _says_the_cost(claim, one, outputs))
             yield from _said(f"{one.rule} {one.subject}", claims, outputs)
 
 

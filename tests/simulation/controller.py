@@ -83,6 +83,8 @@ class SimulatedController:
     """It fetches and appends nothing."""
     pause_ms: int = 0
     """It stands still for so long after each time that it has fetched all; 0: it does not."""
+    answers_after_ms: int = 0
+    """How long a poll waits for its answer while it leads; 0: no time that is counted."""
     hangs: bool = False
     """Its event thread hangs: while it leads it appends nothing, and answers."""
     snapshot_end: int = 0

@@ -266,6 +266,7 @@ class SimulatedGatherer:
             voters=tuple(_row(leader, voter.key, clock) for voter in voters),
             observers=tuple(_row(leader, key, clock) for key in observers),
             nodes={voter.key.id: voter.endpoints for voter in voters},
+            answer_ms=Millis(leader.answers_after_ms),
         )
 
     def recorded(self) -> list[tuple[SimulatedController, Endpoint]]:

@@ -422,6 +422,15 @@ def slow_followers(scene: IncidentSimulation) -> Iterator[int]:
         node.pause_ms = 0
 
 
+@incident("leader-slow", static=True)
+def slow_leader(scene: IncidentSimulation) -> Iterator[int]:
+    """It runs for a moment and stands still, again and again: a poll waits, and no follower lags."""
+    leader = scene.leader
+    leader.answers_after_ms = 700
+    yield scene.fires("leader-slow", f"controller {leader.id}", after_s=100.0)
+    leader.answers_after_ms = 0
+
+
 @incident("controller-stuck", static=True)
 def hang_event_thread(scene: IncidentSimulation) -> Iterator[int]:
     leader = scene.leader

@@ -160,6 +160,12 @@ def _missing(state: JobState, words: Words) -> JobState:
     return replace(state, missing=(*state.missing, one))
 
 
+def _cluster_id(state: JobState, words: Words) -> JobState:
+    """cluster-id X dev prod: the id of these clusters."""
+    cluster_id, *names = words.rest()
+    return replace(state, cluster_ids={**state.cluster_ids, **dict.fromkeys(names, cluster_id)})
+
+
 def _clock_set(state: JobState, words: Words) -> JobState:
     """clock-set 1h [ago 10s], clock-set -1h: the clock of the job's host was set forward or back by so much."""
     at_ms = _ago(words, "ago", "10s")
@@ -185,5 +191,6 @@ COMMANDS: Mapping[str, Callable[[JobState, Words], JobState]] = {
     "cut-off": _cut_off,
     "missing": _missing,
     "clock-set": _clock_set,
+    "cluster-id": _cluster_id,
     "notifies": _notifies,
 }

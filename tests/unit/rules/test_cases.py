@@ -118,8 +118,8 @@ def test_a_name_with_hidden_characters_stays_on_its_line_and_is_in_no_command(ru
 @pytest.mark.parametrize("rule", ALL_RULES)
 def test_each_finding_claims_that_its_condition_lasts_and_what_its_text_says(rule: str) -> None:
     found = [one for _, observed in observed_in_cases(rule) for one in evaluated(observed).findings]
-    assert all(one.facts.claims[0] == condition_claim(one.subject, YES) for one in found)
-    assert all({*claims_of((one.summary, *one.remedy))} <= {*one.facts.claims} for one in found)
+    assert all(one.claims[0] == condition_claim(one.subject, YES) for one in found)
+    assert all({*claims_of((one.summary, *one.remedy))} <= {*one.claims} for one in found)
 
 
 @pytest.mark.parametrize("rule", ALL_RULES)

@@ -308,7 +308,7 @@ def test_the_alert_of_a_rule_that_this_version_lacks_resolves_and_says_so() -> N
     tracker.at(46)
     assert tracker.alerts[-1].state is AlertState.RESOLVED
     assert tracker.alerts[-1].summary == "Rule r is not evaluated any more: this kraftwatch does not have it."
-    assert tracker.alerts[-1].facts.claims == (condition_claim(Subject("x")),), "unknown"
+    assert tracker.alerts[-1].claims == (condition_claim(Subject("x")),), "unknown"
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ def test_text_of_an_alert_that_is_not_known_now_says_when_it_was_found(second: f
 
     assert alert.summary == shown
     assert alert.evidence.get("not_known_now") == (None if shown == "x fails" else why)
-    assert alert.facts.claims == (() if shown == "x fails" else (condition_claim(Subject("x")),))
+    assert alert.claims == (() if shown == "x fails" else (condition_claim(Subject("x")),))
     assert alert.says[0] == tracker.alerts[-1].says[0], "that alone makes no transition"
     [kept] = notified_conditions([alert]).conditions.values()
     assert (kept.summary, kept.evidence) == ("x fails", tracker.alerts[-1].evidence)
@@ -411,6 +411,7 @@ def test_an_alert_has_the_finding_and_the_quorum_of_its_evaluation() -> None:
         due_at_ms=Millis(START + 30_000),
         observed_at_ms=Millis(START + 30_000),
         offset=Offset(530),
+        names_cluster=True,
     )
     assert (resolved.cluster, resolved.observed_at_ms, resolved.offset) == ("prod", START + 50_000, 550)
 

@@ -7,14 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.sinks.alert_json import key_of, to_line
-from rules.model.identifiers import Millis
+from rules.claims.claim import Follows, Question, claim
+from rules.model.identifiers import Millis, NodeId
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 
 def test_the_object_has_exactly_these_fields_in_this_order() -> None:
-    assert to_line(alert(), Millis(NOON_MS + 6_000)).decode() == (
+    claims = (claim(Question.FOLLOWS, Follows.NOT_FETCHING, node=NodeId(2)),)
+    assert to_line(alert(claims=claims), Millis(NOON_MS + 6_000)).decode() == (
         '{"cluster":"alpha","cluster_id":"kP1x","rule":"no-leader","subject":"voter 2","severity":"critical",'
         '"state":"firing","summary":"No leader elected.","evidence":{"leader_epoch":7,"asked":["c1:9093","c2:9093"]},'
+        '"claims":[{"question":"follows","node":2,"answer":["not fetching"],"of":null,"observed_at":null,'
+        '"undecided":[]}],'
         '"remedy":["# Start a controller.","bin/kafka-server-start.sh $NODE_PROPERTIES"],'
         '"started_at":"2026-11-20T05:01:02.345Z","observed_at":"2026-11-20T05:01:07.345Z",'
         '"offset":991,"fingerprint":"83f33bc26ad4ce07","sent_at":"2026-11-20T05:01:08.345Z"}\n'

@@ -8,6 +8,7 @@ import pytest
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES
 from rules.finding import FindingFacts, Severity
+from rules.firing import resolved_alert
 from rules.model.identifiers import Millis, NodeId
 from rules.notifications.incident import RECOVERY_MS, STORM_AT, STORM_WINDOW_MS, IncidentGrouper
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
@@ -67,18 +68,20 @@ def test_an_incident_stays_open_until_its_last_alert_resolves(grouper: IncidentG
     assert incident_of(grouper, later) != first
 
 
-def test_a_cluster_under_two_names_has_one_incident_that_ends_with_both(grouper: IncidentGrouper) -> None:
-    """Alerts of both names have the same fingerprint."""
-    both = [
-        alert("quorum", cluster=name, started_at_ms=NOON_MS + after_ms) for name, after_ms in (("a", 0), ("b", 20_000))
-    ]
-    ends = [replace(one, state=AlertState.RESOLVED) for one in both]
-    incidents = {incident_of(grouper, one) for one in both}
-    escalations = grouper.escalations(*incidents)
-    incidents |= {incident_of(grouper, one) for one in ends}
-    assert (len(incidents), escalations) == (1, 0)
-    later_ms = Millis(NOON_MS + 25_000 + RECOVERY_MS)
-    assert incident_of(grouper, replace(both[0], started_at_ms=later_ms, observed_at_ms=later_ms)) not in incidents
+def test_two_clusters_with_one_id_have_incidents_of_their_own(grouper: IncidentGrouper) -> None:
+    """The id was copied: an outage of one is no part of the open outage of the other, nor its end."""
+    dev, prod = (alert("quorum", rule="no-leader", cluster=name, names_cluster=True) for name in ("dev", "prod"))
+    consequence = alert("voter 2", rule="voter-lagging", cluster="prod", names_cluster=True)
+    assert dev.fingerprint != prod.fingerprint
+    assert incident_of(grouper, dev) != (incident := incident_of(grouper, prod))
+    assert incident_of(grouper, replace(dev, state=AlertState.RESOLVED)) != incident
+    assert incident_of(grouper, consequence) == incident
+
+
+def test_an_alert_that_a_former_version_left_open_ends_under_its_fingerprint() -> None:
+    former = alert("quorum", rule="no-leader", cluster="prod", names_cluster=False)
+    assert former.fingerprint == alert("quorum", rule="no-leader", cluster="dev").fingerprint
+    assert resolved_alert(former, Millis(NOON_MS + 60_000), "It leads.").fingerprint == former.fingerprint
 
 
 @pytest.mark.parametrize(("after_ms", "same"), [(RECOVERY_MS - 1, True), (RECOVERY_MS, False)])

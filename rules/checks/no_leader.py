@@ -81,7 +81,7 @@ from rules.facts.endpoint import EndpointFault
 from rules.facts.endpoint_text import certificate_text, endpoint_kind, evidence_of, faults_text
 from rules.facts.leadership import Leaderless
 from rules.facts.node import NodeFacts, Process
-from rules.facts.node_claims import answers_claim, fault_claims
+from rules.facts.node_claims import answers_claim
 from rules.facts.quorum import Facts
 from rules.facts.reported_leaders import last_leader, last_leader_answer_ms
 from rules.finding import HOLD, Finding, Plain, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
@@ -238,9 +238,8 @@ def _voters(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> s
             if controller.probe
         ),
         *(
-            Statement(
-                f"Voter {voter.id}'s {endpoint_kind(facts.quorum)} endpoint {voter.endpoint} {faults_text(voter)}.",
-                *fault_claims(voter),
+            statement(
+                f"Voter {voter.id}'s {endpoint_kind(facts.quorum)} endpoint {voter.endpoint} ", faults_text(voter), "."
             )
             for voter in voters
             if EndpointFault.OTHER_RESPONDER in voter.faults and voter.id not in missing

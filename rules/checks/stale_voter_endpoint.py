@@ -62,7 +62,7 @@ from rules.facts.endpoint_text import doubt_text, endpoint_kind, evidence_of, fa
 from rules.facts.following import Following
 from rules.facts.needs import Need
 from rules.facts.node import NodeFacts
-from rules.facts.node_claims import answers_claim, fault_claims, reached_claim
+from rules.facts.node_claims import answers_claim, reached_claim
 from rules.facts.quorum import Facts
 from rules.facts.reported_leaders import last_leader
 from rules.finding import Finding, FindingFacts, Plain, RuleResult, Severity, Thresholds, UnknownResult, hold
@@ -176,8 +176,7 @@ def _finding(endpoints: _VoterEndpoints, voter: NodeFacts) -> Finding:
 def _summary(endpoints: _VoterEndpoints, voter: NodeFacts) -> Statement:
     vantage = " Probed from outside the cluster's network." if endpoints.facts.quorum.vantage is Vantage.OUTSIDE else ""
     endpoint = f"{endpoint_kind(endpoints.facts.quorum)} endpoint {voter.endpoint}"
-    stale = Statement(f"Voter {voter.id}'s {endpoint} {faults_text(voter)}. ", *fault_claims(voter))
-    return statement(stale, endpoints.verdict, vantage)
+    return statement(f"Voter {voter.id}'s {endpoint} ", faults_text(voter), ". ", endpoints.verdict, vantage)
 
 
 def _verdict(facts: Facts, election: ElectionForecast) -> Statement:

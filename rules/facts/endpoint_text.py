@@ -1,6 +1,6 @@
 """What is said of the endpoint at which the others dial a voter: its faults, what is unknown, what a probe found."""
 
-from rules.claims.statement import Statement
+from rules.claims.statement import Statement, statement
 from rules.facts.endpoint import EndpointDoubt, EndpointFault
 from rules.facts.node import NodeFacts, Nodes
 from rules.facts.node_claims import fault_claims
@@ -51,9 +51,9 @@ def evidence_of(voter: NodeFacts) -> dict[str, Plain]:
     }
 
 
-def faults_text(node: NodeFacts) -> str:
+def faults_text(node: NodeFacts) -> Statement:
     """Returns all that is wrong with an endpoint, as the rest of a sentence about it, without a full stop."""
-    return ". The endpoint ".join(_fault_text(fault, node) for fault in node.faults)
+    return Statement(". The endpoint ".join(_fault_text(fault, node) for fault in node.faults), *fault_claims(node))
 
 
 def endpoint_sentence(nodes: Nodes, node: NodeId) -> Statement:
@@ -61,7 +61,7 @@ def endpoint_sentence(nodes: Nodes, node: NodeId) -> Statement:
     voter = nodes.get(node) if nodes.quorum.voter(node) else None
     if voter is None or not voter.faults:
         return Statement("")
-    return Statement(f" Its recorded endpoint {voter.endpoint} {faults_text(voter)}.", *fault_claims(voter))
+    return statement(f" Its recorded endpoint {voter.endpoint} ", faults_text(voter), ".")
 
 
 def _fault_text(fault: EndpointFault, node: NodeFacts) -> str:

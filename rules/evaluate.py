@@ -16,7 +16,7 @@ from types import ModuleType
 
 from rules import checks, job
 from rules.answers.now import over
-from rules.claims.claim import NO, YES, Question, at, condition_claim, of_each
+from rules.claims.claim import NO, YES, Question, condition_claim, of_each
 from rules.claims.statement import claims_of
 from rules.facts.freshness import (
     AGES,
@@ -181,7 +181,7 @@ def results_of(rule: Rule, facts: Facts, thresholds: Thresholds) -> tuple[RuleRe
 def _whole(facts: Facts, finding: Finding, conditions: dict[tuple[NodeId, ...], tuple[str, ...]]) -> Finding:
     """Returns the finding with all steps of its remedy, and with all that its texts claim."""
     remedy = _whole_remedy(facts, finding, conditions)
-    condition = at(facts.quorum.now_ms, condition_claim(finding.subject, YES))
+    condition = condition_claim(finding.subject, YES, observed_at_ms=facts.quorum.now_ms)
     kept = of_each(Question.RESTART, finding.keep_running, NO)
     claims = tuple(dict.fromkeys((condition, *claims_of((finding.summary, *remedy)), *kept)))
     return replace(finding, remedy=remedy, claims=claims)

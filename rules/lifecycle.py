@@ -44,7 +44,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
 from rules.alert import Alert, AlertState
-from rules.claims.claim import NO, Claim, at, condition_claim
+from rules.claims.claim import NO, Claim, condition_claim
 from rules.claims.statement import claims_of
 from rules.evaluate import ALL_RULES, INHIBITED, MOST_FINDINGS, resolved_text
 from rules.facts.quorum import Facts
@@ -432,7 +432,7 @@ def _without_finding(
     if not_applicable is None:
         text = resolved_text(condition.rule, condition.about, known)
         summary = resolved_summary(text, since)
-        claims = (at(now, condition_claim(condition.about, NO)), *claims_of((text,)))
+        claims = (condition_claim(condition.about, NO, observed_at_ms=now), *claims_of((text,)))
     resolved = condition_alert(
         condition, observed, state=AlertState.RESOLVED, summary=summary, claims=claims, due_at_ms=due
     )

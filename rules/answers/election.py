@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from rules.answers.asked_once import asked_once
 from rules.answers.part import Electorate, electorate
 from rules.answers.worlds import Answer, World, best, decide
 from rules.claims.claim import Claim, Question, claim, yes_or_no
@@ -22,6 +23,7 @@ NO_ENDPOINTS = (
 NO_ELECTION = "no leader is elected now, although enough voters run: find out why first"
 
 
+@asked_once
 def electorate_now(facts: Facts) -> Electorate:
     """Returns the voters; if enough run while there is no leader, something keeps them from electing one."""
     now = electorate(facts)
@@ -29,6 +31,7 @@ def electorate_now(facts: Facts) -> Electorate:
     return replace(now, unobserved=NO_ELECTION) if stuck else now
 
 
+@asked_once
 def electable(facts: Facts) -> Answer[bool]:
     """Returns whether a leader could be elected if all controllers restarted now."""
     now = electorate_now(facts)
@@ -57,6 +60,7 @@ def electable_claim(answer: Answer[bool]) -> Claim:
     return Claim(question=Question.ELECTABLE, answer=yes_or_no(answer.value), undecided=answer.decided_by)
 
 
+@asked_once
 def failures_left(facts: Facts) -> Answer[int]:
     """Returns how many more of the voters may fail now, whichever they are; negative without a majority.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from rules.answers.asked_once import asked_once
 from rules.facts.doubts import IN_DOUBT, About, Doubt
 from rules.facts.endpoint import EndpointFault
 from rules.facts.following import Following, lag_ms, replica_row
@@ -104,6 +105,7 @@ class Electorate:
     """Why the outcome of an election is not known, whatever the doubts are; None if it is."""
 
 
+@asked_once
 def electorate(facts: Facts) -> Electorate:
     """Returns the voters as an election now would find them, if all controllers restarted.
 

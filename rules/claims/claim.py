@@ -5,7 +5,7 @@ Findings, resolved texts, safe-to-restart, what-if and the status carry claims. 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, TypeAlias
 
@@ -119,24 +119,26 @@ class Claim:
     """If it is unknown: the controllers that decide it."""
 
 
-def claim(question: Question, *answer: Value, node: NodeId | None = None, of: int | None = None) -> Claim:
+def claim(
+    question: Question,
+    *answer: Value,
+    node: NodeId | None = None,
+    of: int | None = None,
+    observed_at_ms: Millis | None = None,
+) -> Claim:
     """Returns a claim."""
-    return Claim(question=question, answer=answer, node=node, of=of)
+    return Claim(question=question, answer=answer, node=node, of=of, observed_at_ms=observed_at_ms)
 
 
-def condition_claim(subject: Subject, *answer: Value) -> Claim:
+def condition_claim(subject: Subject, *answer: Value, observed_at_ms: Millis | None = None) -> Claim:
     """Returns the claim whether the condition of an alert about this lasts; without an answer that it is unknown."""
-    return claim(Question.CONDITION, *answer, node=None if subject.node == NO_NODE else subject.node)
+    node = None if subject.node == NO_NODE else subject.node
+    return claim(Question.CONDITION, *answer, node=node, observed_at_ms=observed_at_ms)
 
 
 def of_each(question: Question, nodes: Iterable[NodeId], *answer: Value) -> tuple[Claim, ...]:
     """Returns the same claim about each of these nodes, sorted."""
     return tuple(claim(question, *answer, node=node) for node in sorted({*nodes}))
-
-
-def at(observed_at_ms: Millis | None, one: Claim) -> Claim:
-    """Returns the claim with the time of the observation that proves it."""
-    return replace(one, observed_at_ms=observed_at_ms)
 
 
 def yes_or_no(value: bool | None) -> tuple[Value, ...]:  # noqa: FBT001 - it is the answer

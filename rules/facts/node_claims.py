@@ -1,8 +1,9 @@
 """What the facts of the nodes claim: how a voter follows, what answers at its endpoint, who leads."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
-from rules.claims.claim import NO, YES, At, Claim, Follows, Question, at, claim
+from rules.claims.claim import NO, YES, At, Claim, Follows, Question, claim
 from rules.facts.endpoint import EndpointFault, EndpointVerdict
 from rules.facts.following import Following
 from rules.facts.node import NodeFacts, Nodes
@@ -33,32 +34,33 @@ def in_sync_count(voters: Iterable[NodeFacts]) -> int:
 def in_sync_claim(nodes: Nodes) -> Claim:
     """Returns the claim how many voters of the newest poll are in sync."""
     voters = nodes.polled_voters
-    return at(_polled_ms(nodes), claim(Question.IN_SYNC, in_sync_count(voters), of=len(voters)))
+    return claim(Question.IN_SYNC, in_sync_count(voters), of=len(voters), observed_at_ms=_polled_ms(nodes))
 
 
 def leader_claim(nodes: Nodes) -> Claim:
     """Returns the claim who leads, by the newest poll."""
     answer = () if nodes.poll is None else (nodes.poll.leader_id,)
-    return at(_polled_ms(nodes), claim(Question.LEADER, *answer))
+    return claim(Question.LEADER, *answer, observed_at_ms=_polled_ms(nodes))
 
 
 def follows_claim(nodes: Nodes, voter: NodeFacts) -> Claim:
     """Returns the claim how a voter follows, by the newest poll."""
-    return at(_polled_ms(nodes), claim(Question.FOLLOWS, _FOLLOWS[voter.following], node=voter.id))
+    return claim(Question.FOLLOWS, _FOLLOWS[voter.following], node=voter.id, observed_at_ms=_polled_ms(nodes))
 
 
 def fault_claims(node: NodeFacts) -> tuple[Claim, ...]:
     """Returns what the known faults of a voter's endpoint claim: the others do not reach it there. None without one."""
-    claims = [claim(Question.REACHES, NO, node=node.id)] if node.faults else []
-    claims += [claim(Question.ENDPOINT, *_AT[fault], node=node.id) for fault in node.faults if fault in _AT]
-    claims += [] if node.can_lead else [claim(Question.VOTES, NO, node=node.id)]
-    return tuple(at(_probed_ms(node), one) for one in claims)
+    of_node = partial(claim, node=node.id, observed_at_ms=_probed_ms(node))
+    claims = [of_node(Question.REACHES, NO)] if node.faults else []
+    claims += [of_node(Question.ENDPOINT, *_AT[fault]) for fault in node.faults if fault in _AT]
+    claims += [] if node.can_lead else [of_node(Question.VOTES, NO)]
+    return tuple(claims)
 
 
 def answers_claim(node: NodeFacts) -> tuple[Claim, ...]:
     """Returns the claim what answers at a voter's endpoint, by the newest probe; none if that is not known."""
     found = _answers(node)
-    return (at(_probed_ms(node), claim(Question.ENDPOINT, *found, node=node.id)),) if found else ()
+    return (claim(Question.ENDPOINT, *found, node=node.id, observed_at_ms=_probed_ms(node)),) if found else ()
 
 
 def _answers(node: NodeFacts) -> tuple[At, ...]:
@@ -84,7 +86,7 @@ def reached_claim(node: NodeFacts) -> tuple[Claim, ...]:
     if node.endpoint_verdict is EndpointVerdict.UNKNOWN:
         return ()
     answer = YES if node.endpoint_verdict is EndpointVerdict.OK else NO
-    return (at(_probed_ms(node), claim(Question.REACHES, answer, node=node.id)),)
+    return (claim(Question.REACHES, answer, node=node.id, observed_at_ms=_probed_ms(node)),)
 
 
 def _polled_ms(nodes: Nodes) -> Millis | None:

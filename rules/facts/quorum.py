@@ -45,6 +45,8 @@ class Facts:
     def __init__(self, quorum: Quorum) -> None:
         self.quorum = quorum
         """What was observed."""
+        self.answers: dict[object, object] = {}
+        """What was answered of it already, by question (`rules.answers.asked_once`)."""
 
     nodes = _fact(lambda facts: Nodes(facts.quorum))
     """Each voter and registered controller, by node id."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from rules.alert import Alert
-from rules.evaluate import thresholds_for
+from rules.evaluate import RULES, thresholds_for
 from rules.model.monitoring import Access
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
@@ -24,39 +24,32 @@ RESTART_PAUSE_S = 60.0
 RESTART_WINDOW_S = 120.0
 SHUTTING_DOWN_FOR_S = 60.0
 SNAPSHOT_AGE_S = 100.0
+_HOLD_S = 60.0
 OVERRIDES: Mapping[str, float] = {
+    **{f"{rule.id}.hold": _HOLD_S for rule in RULES.values() if rule.hold.default > _HOLD_S},
     "broker-disk-replaced.keep_firing_for": KEEP_FIRING_S,
-    "broker-fenced.hold": 60.0,
     "broker-flapping.window": FLAPPING_WINDOW_S,
-    "controller-not-observed.hold": 60.0,
     "data-contract-broken.stands": KEEP_FIRING_S,
     "duplicate-node-id.window": DUPLICATE_WINDOW_S,
     "epoch-churn.hold": 20.0,
     "epoch-churn.window": CHURN_WINDOW_S,
-    "failure-tolerance.hold": 60.0,
     # What the polls show of a whole window is tested by scripts.
     "failure-tolerance.share": 101.0,
     "forced-reconfiguration.keep_firing_for": KEEP_FIRING_S,
-    "ghost-registration.hold": 60.0,
     # Incidents follow each other within minutes.
     "node-restarting.slow_starts": 33.0,
     "node-restarting.window": RESTART_WINDOW_S,
-    "observer-could-be-voter.hold": 60.0,
     "observer-could-be-voter.removed_for": 60.0,
-    "observer-lagging.hold": 60.0,
     "operation-unfinished.shutting_down_for": SHUTTING_DOWN_FOR_S,
     # Longer than the simulation goes on after an incident that leaves an even number of voters.
     "quorum-shape.hold": 150.0,
     "recovery-invariant-broken.keep_firing_for": KEEP_FIRING_S,
     "restarts-without-end.pause": RESTART_PAUSE_S,
-    "scram-between-controllers.hold": 60.0,
     "snapshot-stale.age": SNAPSHOT_AGE_S,
     "unclean-election.keep_firing_for": KEEP_FIRING_S,
-    "version-drift.hold": 60.0,
     "voter-change-stuck.hold": 4.0,
     # The simulation replaces the disks of one node again and again.
     "voter-change-stuck.removals": 1_000.0,
-    "voter-lagging.hold": 60.0,
     "voter-log-regressed.keep_firing_for": KEEP_FIRING_S,
 }
 """`RULE.NAME` -> value, as the configuration takes them."""

@@ -172,6 +172,18 @@ def claims_json(claims: Iterable[Claim]) -> list[Plain]:
     return cast(list[Plain], [*map(claim_object, claims)])
 
 
+def claims_text(claims: Iterable[Claim], most: int) -> str:
+    """Returns the first of these claims as a JSON array of at most so many characters; empty without any."""
+    kept, left = list[str](), most - len("[]")
+    for one in claims:
+        text = compact_json(claim_object(one)).decode()
+        left -= len(text) + len(",")
+        if left < 0:
+            break
+        kept.append(text)
+    return f"[{','.join(kept)}]" if kept else ""
+
+
 def to_object(alert: Alert, sent_at_ms: Millis) -> AlertLine:
     """Returns the object of an alert that is sent."""
     return {**alert_object(alert), "sent_at": iso(sent_at_ms)}

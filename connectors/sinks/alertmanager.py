@@ -17,7 +17,6 @@ What people silence there is silenced for the other sinks too (`alertmanager_sil
 """
 
 import base64
-import json
 import logging
 import re
 import time
@@ -35,7 +34,7 @@ from connectors.errors import UsageError
 from connectors.process.wall_clock import wall_ms
 from connectors.settings.secret import Secret
 from connectors.settings.sections import placed_error
-from connectors.sinks.alert_json import claims_json, compact_json
+from connectors.sinks.alert_json import claims_text, compact_json
 from connectors.sinks.alertmanager_list import (
     LABELS,
     LIST_BYTES,
@@ -378,7 +377,7 @@ def postable_alert(
         "evidence": "\n".join(plain_evidence(alert.evidence)),
         "late": "" if alert.late_ms is None else late_text(alert.late_ms),
         "remedy": "\n".join(map(visible, alert.remedy)),
-        "claims": json.dumps(claims_json(alert.claims)) if alert.claims else "",
+        "claims": claims_text(alert.claims, _MAX_ANNOTATION),
         "docs": links.rule(alert.rule) or "",
     }
     page = links.cluster(alert.cluster)

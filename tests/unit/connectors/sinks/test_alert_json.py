@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.sinks.alert_json import key_of, to_line
-from rules.claims.claim import Follows, Question, claim
+from connectors.sinks.alert_json import claims_json, claims_text, key_of, to_line
+from rules.claims.claim import NO, Follows, Question, claim
 from rules.model.identifiers import Millis, NodeId
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
@@ -23,6 +23,16 @@ def test_the_object_has_exactly_these_fields_in_this_order() -> None:
         '"started_at":"2026-11-20T05:01:02.345Z","observed_at":"2026-11-20T05:01:07.345Z",'
         '"offset":991,"fingerprint":"83f33bc26ad4ce07","sent_at":"2026-11-20T05:01:08.345Z"}\n'
     )
+
+
+@given(st.integers(0, 60), st.integers(2, 2_000))
+def test_claims_as_text_are_whole_and_the_first_ones(count: int, most: int) -> None:
+    claims = [claim(Question.RESTART, NO, node=NodeId(node)) for node in range(count)]
+    text = claims_text(claims, most)
+    kept = json.loads(text or "[]")
+    assert len(text) <= most
+    assert kept == claims_json(claims)[: len(kept)]
+    assert len(kept) == count or len(claims_text(claims, most + 200)) > len(text)
 
 
 @given(st.text(), st.text(), st.integers(0, 4_000_000_000_000), st.booleans())

@@ -1,6 +1,6 @@
 """Looks up the id of the cluster that answers at an address, once, before anything is recorded."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,9 +142,9 @@ async def _cluster_id(client: Client, address: Address, configured: str | None) 
     return configured
 
 
-def repeated_ids(ids: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
-    """Yields name, id and first name of each cluster that is configured again; `ids` are names and cluster ids."""
-    first: dict[str, str] = {}
+def repeated_ids(ids: Iterable[tuple[str, str]]) -> Mapping[str, tuple[str, ...]]:
+    """Returns the cluster ids that several clusters have, with the names of these, of pairs of name and cluster id."""
+    names: dict[str, dict[str, None]] = {}
     for name, cluster_id in ids:
-        if first.setdefault(cluster_id, name) != name:
-            yield name, cluster_id, first[cluster_id]
+        names.setdefault(cluster_id, {})[name] = None
+    return {cluster_id: tuple(same) for cluster_id, same in names.items() if len(same) > 1}

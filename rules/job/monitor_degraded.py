@@ -271,29 +271,24 @@ def _clock(job: JobState) -> Finding:
 
 
 def _repeated_ids(job: JobState) -> Iterator[Finding]:
-    names: dict[str, list[str]] = {}
-    for name, cluster_id in sorted(job.cluster_ids.items()):
-        names.setdefault(cluster_id, []).append(name)
-    for cluster_id, same in names.items():
-        if len(same) > 1:
-            yield Finding(
-                subject=Subject(CLUSTER_ID, cluster_id),
-                severity=Severity.WARNING,
-                summary=f"Clusters {and_join(same, _MAX_LISTED)} have one cluster id, {cluster_id}: one cluster is "
-                "configured several times, or its id was copied. Their alerts are kept apart by these names.",
-                evidence={"clusters": [*same], "cluster_id": cluster_id},
-                facts=FindingFacts(clusters=tuple(same)),
-                remedy=(
-                    "# If they are one cluster, correct bootstrap: the cluster that was meant is not monitored",
-                    "# If the id was copied (an image, a tutorial, a restored disk), give the cluster that is stopped "
-                    "more easily a new one, before a broker or a client of one reaches the other: stop its brokers, "
-                    "then its controllers",
-                    "kafka-storage.sh random-uuid",
-                    "# Write what it prints as cluster.id into meta.properties of every log directory of every node, "
-                    "and start the controllers and the brokers: topics and their data are kept",
-                ),
-                hold_ms=_AT_ONCE,
-            )
+    for cluster_id, same in job.repeated_ids.items():
+        yield Finding(
+            subject=Subject(CLUSTER_ID, cluster_id),
+            severity=Severity.WARNING,
+            summary=f"Clusters {and_join(same, _MAX_LISTED)} have one cluster id, {cluster_id}: one cluster is "
+            "configured several times, or its id was copied. Their alerts are kept apart by these names.",
+            evidence={"clusters": [*same], "cluster_id": cluster_id},
+            facts=FindingFacts(clusters=same),
+            remedy=(
+                "# If they are one cluster, correct bootstrap: the cluster that was meant is not monitored",
+                "# If the id was copied (an image, a tutorial, a restored disk), give one of them a new id "
+                "before a broker or a client of one reaches the other: stop its brokers, then its controllers",
+                "kafka-storage.sh random-uuid",
+                "# Write what it prints as cluster.id into meta.properties of every log directory of every node, "
+                "and start the controllers and the brokers: topics and their data are kept",
+            ),
+            hold_ms=_AT_ONCE,
+        )
 
 
 _DEPENDENCIES: Final[Mapping[str, tuple[Severity, str, str]]] = {

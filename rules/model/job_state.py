@@ -152,8 +152,8 @@ class JobState:
     """How long after it was made the newest observation was evaluated."""
     monitored: int = 0
     """The number of configured clusters."""
-    cluster_ids: Mapping[str, str] = field(default_factory=dict)
-    """The cluster id of each configured cluster of which it is known, by name."""
+    repeated_ids: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The cluster ids that several configured clusters have, with the names of these."""
     blind: tuple[BlindCluster, ...] = ()
     cut_off: Collection[str] = ()
     """The clusters that an alert which fires lists as not observed from this host."""

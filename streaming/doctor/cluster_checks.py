@@ -257,13 +257,13 @@ class ClusterChecks:
 def shared_clusters(checks: Iterable[ClusterChecks]) -> Iterator[CheckResult]:
     """Yields a failure for each section whose cluster another section monitors already."""
     ids = ((check.section.name, cluster_id) for check in checks for cluster_id in sorted(check.reported_ids))
-    for name, cluster_id, first in repeated_ids(ids):
+    fix = (
+        "give each section the controllers of its own cluster in bootstrap; if they are two clusters, the id was "
+        "copied: `kraftwatch explain monitor-degraded`"
+    )
+    for cluster_id, (first, *others) in repeated_ids(ids).items():
         message = f"it has cluster id {cluster_id}, as cluster {first} has"
-        fix = (
-            "give each section the controllers of its own cluster in bootstrap; if they are two clusters, the id was "
-            "copied: `kraftwatch explain monitor-degraded`"
-        )
-        yield check_result(name, "DescribeCluster", "identity", FAILS, message, fix)
+        yield from (check_result(name, "DescribeCluster", "identity", FAILS, message, fix) for name in others)
 
 
 def _permits(answer: ObservationError) -> bool:

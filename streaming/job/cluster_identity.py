@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from connectors.errors import ObservationError, UsageError
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.cluster_id_lookup import repeated_ids
+from rules.formatting import and_join
 from rules.model.identifiers import host_and_port
 from rules.model.monitoring import Reason
 from streaming.pipeline.checkpoint import Checkpoint
@@ -161,12 +162,13 @@ def record_ids(checkpoint: Checkpoint, recorded: dict[str, str], answered: Clust
 
     Logs a warning for each cluster that is configured twice.
     """
-    for repeated in repeated_ids(answered.ids.items()):
+    for cluster_id, names in repeated_ids(answered.ids.items()).items():
         log.warning(
-            "cluster %s has cluster id %s, as cluster %s has: if they are one cluster, the one that was meant is not "
+            "clusters %s have one cluster id, %s: if they are one cluster, the one that was meant is not "
             "monitored (correct bootstrap); if the id was copied, their alerts are kept apart by name, and the alert "
             "monitor-degraded says how one gets another id",
-            *repeated,
+            and_join(names),
+            cluster_id,
         )
     if answered.source is not None:
         record_source(checkpoint, answered.source)

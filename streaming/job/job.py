@@ -141,7 +141,7 @@ class JobParts:
         return JobInputs(
             thresholds=self.running.thresholds,
             clusters=self.store.names,
-            cluster_ids=self.running.cluster_ids,
+            repeated_ids=self.running.repeated_ids,
             topics=self.running.topics,
             read=self.monitoring.topics(),
             blind=blind,

@@ -56,8 +56,8 @@ class JobInputs:
     thresholds: Mapping[str, Thresholds]
     clusters: Sequence[str]
     """The configured ones."""
-    cluster_ids: Mapping[str, str]
-    """Their cluster ids, as far as these are known, by name."""
+    repeated_ids: Mapping[str, tuple[str, ...]]
+    """The cluster ids that several of them have, with the names of these."""
     topics: Mapping[str, str]
     """By cluster: none for a job that gathers itself."""
     read: TopicState
@@ -243,7 +243,7 @@ class JobMonitor:
             not_evaluated=tuple(name for name in inputs.clusters if name not in self._evaluated),
             late_ms=Millis(max(0, late_ms) if now - late_at < _BATCH_LASTS_MS else 0),
             monitored=len(inputs.clusters),
-            cluster_ids=inputs.cluster_ids,
+            repeated_ids=inputs.repeated_ids,
             blind=tuple(_blind(inputs, recorded)),
             cut_off=self._held,
             cut_off_at_ms=self._cut_off_at_ms,

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from connectors.kafka.cluster_connection import ClusterConnection
+from connectors.kafka.cluster_id_lookup import repeated_ids
 from connectors.sinks.sink import Sink
 from connectors.sinks.sink_config import MessageLinks, SinkSection
 from rules.finding import Thresholds
@@ -78,6 +79,12 @@ class Effective:
         """Those of the rules about the job itself."""
         return self.config.thresholds_in_force()
 
+    @cached_property
+    def repeated_ids(self) -> Mapping[str, tuple[str, ...]]:
+        """The cluster ids that several clusters have, with the names of these."""
+        known = self.identified.settings.items()
+        return repeated_ids((name, one.cluster_id) for name, one in known if one.cluster_id is not None)
+
 
 class Running:
     """The configuration in effect. Any thread may read it."""
@@ -110,10 +117,9 @@ class Running:
         return self._effective.identified
 
     @property
-    def cluster_ids(self) -> Mapping[str, str]:
-        """The cluster id of each cluster of which it is known, by name."""
-        known = self.identified.settings.items()
-        return {name: settings.cluster_id for name, settings in known if settings.cluster_id is not None}
+    def repeated_ids(self) -> Mapping[str, tuple[str, ...]]:
+        """The cluster ids that several clusters have, with the names of these."""
+        return self._effective.repeated_ids
 
     @property
     def thresholds(self) -> Mapping[str, Thresholds]:

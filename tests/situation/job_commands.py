@@ -161,9 +161,9 @@ def _missing(state: JobState, words: Words) -> JobState:
 
 
 def _cluster_id(state: JobState, words: Words) -> JobState:
-    """cluster-id X dev prod: the id of these clusters."""
+    """cluster-id X dev prod: these clusters have one id."""
     cluster_id, *names = words.rest()
-    return replace(state, cluster_ids={**state.cluster_ids, **dict.fromkeys(names, cluster_id)})
+    return replace(state, repeated_ids={**state.repeated_ids, cluster_id: tuple(names)})
 
 
 def _clock_set(state: JobState, words: Words) -> JobState:

@@ -87,7 +87,7 @@ class MonitoredJob:
         return JobInputs(
             thresholds=thresholds_for({}),
             clusters=self.clusters,
-            cluster_ids={},
+            repeated_ids={},
             topics=self.topics,
             read=TopicState(
                 read_to_end_at={} if self.read_s_ago is None else {"t": self.steady_ms / 1_000 - self.read_s_ago},

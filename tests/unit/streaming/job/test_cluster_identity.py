@@ -129,4 +129,4 @@ def test_a_cluster_that_is_configured_twice_is_a_warning(tmp_path: Path, caplog:
     answered = ClusterIds(ids={"eu": "A", "us": "B", "asia": "A"}, unavailable={})
     record_ids(Checkpoint(folder=tmp_path), {}, answered)
     (warning,) = caplog.messages
-    assert warning.startswith("cluster asia has cluster id A, as cluster eu has: if they are one cluster")
+    assert warning.startswith("clusters eu and asia have one cluster id, A: if they are one cluster")

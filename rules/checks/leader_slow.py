@@ -59,7 +59,8 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
             severity=Severity.WARNING,
             summary=Statement(
                 f"Controller {leader}, the leader, answers late: a poll takes {duration(wait.answer_ms)} on average, "
-                "seen from the monitor's host. Each metadata change and each broker's heartbeat waits as long.",
+                "seen from the monitor's host. If it does for others too, each metadata change and each broker's "
+                "heartbeat waits as long.",
                 leader_claim(facts.nodes),
             ),
             evidence={

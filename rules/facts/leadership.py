@@ -277,8 +277,16 @@ class WhoLeads:
         ordered = sorted(addresses, key=lambda address: (address in recorded, address))
         return tuple(sorted({self.nodes.at.get(address, address): address for address in ordered}.values()))
 
-    def followed(self) -> UnreachableLeader | None:
-        """Returns the leader that the nodes follow which answer that they do not lead."""
+    @cached_property
+    def unreachable_leader(self) -> UnreachableLeader | None:
+        """The leader that the answering controllers follow and that does not answer the monitor.
+
+        Followers that hear nothing of their leader for controller.quorum.fetch.timeout.ms elect another one within
+        seconds if a majority of the voters reach each other (KIP-595); if not, each follower keeps reporting the old
+        leader. So their reports count only if they are a majority without the leader, and only from voters whose
+        recorded endpoints accept connections. A voter that rejects the monitor's login runs, and counts with them. One
+        report is enough if the leader's process runs where it is recorded, and only rejects the monitor.
+        """
         # A controller that is cut off from the others knows no leader, in the same or a later epoch.
         views = fresh_views(self.quorum)
         epoch, leaders = leaders_of_newest_epoch(views, None) or (None, ())
@@ -344,7 +352,7 @@ def leaderless(asked: WhoLeads) -> Leaderless | None:
 
     None means: a leader has answered since, or the monitor cannot observe the quorum (time-outs, name resolution,
     permissions), or a majority of the voters reject the monitor's login, or only the leader does not answer the monitor
-    (`unreachable_leader`), or a controller has not answered yet since a gap.
+    (`WhoLeads.unreachable_leader`), or a controller has not answered yet since a gap.
     """
     if rejecting := asked.started_and_rejecting():
         endpoints = tuple(sorted({failure.endpoint for failure in rejecting}))
@@ -354,24 +362,12 @@ def leaderless(asked: WhoLeads) -> Leaderless | None:
         never = asked.last_ms is None and not asked.recorded
         found = Leaderless(answered=(), refused=refused, failures=asked.refusing, never_answered=never)
         return found if refused and asked.all_refuse() else None
-    if asked.followed() is not None or len(asked.rejecting) >= majority(asked.number_of_voters):
+    if asked.unreachable_leader is not None or len(asked.rejecting) >= majority(asked.number_of_voters):
         return None
     if (not asked.knows_none and asked.may_lead()) or asked.first_rounds():
         return None
     failures = (*asked.reporting, *asked.refusing)
     return Leaderless(answered=asked.one_address_each(), refused=refused, failures=failures)
-
-
-def unreachable_leader(asked: WhoLeads) -> UnreachableLeader | None:
-    """Returns the leader that the answering controllers follow and that does not answer the monitor.
-
-    Followers that hear nothing of their leader for controller.quorum.fetch.timeout.ms elect another one within seconds
-    if a majority of the voters reach each other (KIP-595); if not, each follower keeps reporting the old leader. So
-    their reports count only if they are a majority without the leader, and only from voters whose recorded endpoints
-    accept connections. A voter that rejects the monitor's login runs, and counts with them. One report is enough if the
-    leader's process runs where it is recorded, and only rejects the monitor.
-    """
-    return asked.followed()
 
 
 def rejecting_voters(asked: WhoLeads) -> tuple[str, ...]:

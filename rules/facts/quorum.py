@@ -60,7 +60,7 @@ class Facts:
     who_leads = _fact(lambda facts: leadership.WhoLeads(facts.nodes))
     """What the nodes answer to the question who leads."""
     leaderless = _fact(lambda facts: leadership.leaderless(facts.who_leads))
-    unreachable_leader = _fact(lambda facts: leadership.unreachable_leader(facts.who_leads))
+    unreachable_leader = _fact(lambda facts: facts.who_leads.unreachable_leader)
     current_leader = _fact(lambda facts: None if facts.leaderless else facts.quorum.leader_id)
     """The leader by the newest evidence; None if the quorum has none or nothing is known."""
     voters_fetching = _fact(

@@ -5,16 +5,13 @@ from dataclasses import replace
 from rules.answers.asked_once import asked_once
 from rules.answers.part import Electorate, electorate
 from rules.answers.worlds import Answer, World, best, decide
-from rules.claims.claim import Claim, Question, claim, yes_or_no
-from rules.claims.statement import Statement
+from rules.claims.claim import Claim, Question, yes_or_no
 from rules.facts.endpoint import EndpointVerdict
 from rules.facts.freshness import poll_problem
 from rules.facts.node_claims import in_sync_count
 from rules.facts.quorum import Facts
 from rules.model.membership import majority
 
-NONE_MAY_FAIL = Statement("", claim(Question.FAILURES, 0))
-"""What is claimed where no majority would be left without one more voter."""
 NO_ENDPOINTS = (
     "where the voters dial each other is not known: no VotersRecord was read, and DescribeQuorum has their endpoints "
     "only from Kafka 3.9 on"

@@ -30,8 +30,9 @@ What not to do
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rules.answers.election import NONE_MAY_FAIL, failures_left, failures_tolerated
+from rules.answers.election import failures_left, failures_tolerated
 from rules.answers.now import in_sync_text, over
+from rules.claims.claim import NONE_MAY_FAIL
 from rules.claims.statement import Statement, joined, statement
 from rules.facts.doubts import IN_DOUBT
 from rules.facts.endpoint_text import endpoint_sentence
@@ -180,14 +181,14 @@ def _summary(facts: Facts, statuses: tuple[NodeFacts, ...], missing: list[NodeFa
     counted = voters_in_sync(facts.nodes)
     if spare > 0 or not missing:
         # voter-lagging, which would report those that are missing, is inhibited.
-        after = ("", sentences) if not sentences else (" ", sentences)
+        after = (" ", sentences) if sentences else ()
         return statement("The quorum tolerates no further failure reliably: ", counted, " now.", *after)
     if spare < 0:
-        problem = statement("The quorum has no majority in sync: ", counted, f"; {needed_text(required)}. ")
-        return statement(problem, NONE_MAY_FAIL, "The leader resigns or commits late. ", sentences)
-    problem = statement(
-        "The quorum tolerates no further failure", NONE_MAY_FAIL, ": ", counted, f"; {needed_text(required)}."
-    )
+        none = Statement("The quorum has no majority in sync: ", NONE_MAY_FAIL)
+        late = f"; {needed_text(required)}. The leader resigns or commits late. "
+        return statement(none, counted, late, sentences)
+    none = Statement("The quorum tolerates no further failure: ", NONE_MAY_FAIL)
+    problem = statement(none, counted, f"; {needed_text(required)}.")
     # A phone shows the first words: which voter fails, if it is one.
     return statement(sentences, " ", problem) if len(missing) == 1 else statement(problem, " ", sentences)
 

@@ -141,15 +141,11 @@ def evaluate(facts: Facts, _thresholds: Thresholds) -> Iterable[RuleResult]:
     )
 
 
-def _listening(facts: Facts, failures: Iterable[FailedObservation]) -> Iterable[Claim]:
+def _listening(facts: Facts, failures: Sequence[FailedObservation]) -> Iterable[Claim]:
     """Returns what the failures say of the voters: one that rejects or denies the monitor runs."""
-    nodes = {
-        facts.nodes.at[failure.endpoint]
-        for failure in _oldest([*failures])
-        if failure.reason in _RUNNING_REASONS and failure.endpoint in facts.nodes.at
-    }
-    voters = (voter.id for voter in facts.nodes.voters if str(voter.endpoint) in {one.endpoint for one in failures})
-    return of_each(Question.ENDPOINT, nodes & {*voters}, At.LISTENS)
+    running = {failure.endpoint for failure in _oldest(failures) if failure.reason in _RUNNING_REASONS}
+    voters = (voter.id for voter in facts.nodes.voters if str(voter.endpoint) in running)
+    return of_each(Question.ENDPOINT, voters, At.LISTENS)
 
 
 def _replaced(facts: Facts, failures: Iterable[FailedObservation]) -> tuple[NodeId, ...]:

@@ -130,6 +130,10 @@ def claim(
     return Claim(question=question, answer=answer, node=node, of=of, observed_at_ms=observed_at_ms)
 
 
+NONE_MAY_FAIL: Final = claim(Question.FAILURES, 0)
+"""What is claimed where no majority would be left without one more voter."""
+
+
 def condition_claim(subject: Subject, *answer: Value, observed_at_ms: Millis | None = None) -> Claim:
     """Returns the claim whether the condition of an alert about this lasts; without an answer that it is unknown."""
     node = None if subject.node == NO_NODE else subject.node

@@ -18,7 +18,7 @@ Every remedy that starts or restarts a node begins with these steps (`rules.eval
 from collections.abc import Collection, Iterable, Sequence
 from heapq import nsmallest
 
-from rules.claims.claim import NO, Question, claim, of_each
+from rules.claims.claim import NO, NONE_MAY_FAIL, Question, claim, of_each
 from rules.claims.statement import Statement
 from rules.facts.node import Process
 from rules.facts.offline_partitions import circle_of
@@ -207,7 +207,7 @@ def _keep_majority(fetching: frozenset[NodeId], missing: tuple[NodeId, ...]) -> 
         f"# Do not restart {'controller' if len(fetching) == 1 else 'controllers'} {and_join(sorted(fetching))} before "
         f"{and_join(missing)} {fetch} again: the quorum tolerates no further failure"
     )
-    return (Statement(step, *of_each(Question.RESTART, fetching, NO), claim(Question.FAILURES, 0)),)
+    return (Statement(step, *of_each(Question.RESTART, fetching, NO), NONE_MAY_FAIL),)
 
 
 def _copy_first(facts: Facts, node: NodeId, directories: Collection[PartitionDirectory]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from deploy.lab.addresses import DOMAIN, LOOPBACK
@@ -46,6 +46,7 @@ class LabCertificateAuthority:
         hosts: Sequence[str] = ("localhost", f"*.{DOMAIN}", LOOPBACK),
         days: tuple[int, int] = _VALID_DAYS,
         password: str | None = None,
+        rsa_key: bool = False,
     ) -> Path:
         """Returns NAME.pem: a certificate for CN=NAME and these hosts, by default every one of the lab.
 
@@ -57,8 +58,9 @@ class LabCertificateAuthority:
             hosts: names and addresses.
             days: start and end of the validity, in days from now.
             password: encrypts the private key.
+            rsa_key: with a key that signs by RSA, not by ECDSA.
         """
-        key = ec.generate_private_key(ec.SECP256R1())
+        key = rsa.generate_private_key(65_537, 2_048) if rsa_key else ec.generate_private_key(ec.SECP256R1())
         addresses = (x509.IPAddress(ipaddress.ip_address(LOOPBACK)) for host in hosts if host == LOOPBACK)
         names = [*(x509.DNSName(host) for host in hosts if host != LOOPBACK), *addresses]
         # Nodes are also clients of each other.
@@ -103,7 +105,7 @@ class LabCertificateAuthority:
         return file
 
     def _builder(
-        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, days: tuple[int, int]
+        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, *, days: tuple[int, int]
     ) -> x509.CertificateBuilder:
         now, (first, last) = datetime.datetime.now(datetime.UTC), days
         return (

@@ -21,11 +21,9 @@ from connectors.kafka.cluster_connection import Address, ClusterConnection
 from connectors.kafka.messages import (
     describe_node_request,
     fetch_request,
-    parse_controller_login,
     parse_fetch,
     parse_node_id,
-    parse_quorum_voters,
-    parse_roles,
+    parse_settings,
 )
 from connectors.kafka.transport import connect
 from rules.model.identifiers import NodeId
@@ -190,20 +188,16 @@ class EndpointProbe:
             return replace(probed, detail="a Kafka node answers, but the id of this cluster is not known")
         probed = replace(probed, answer=Answer.THIS_CLUSTER)
         try:
-            response = await self._client.send(address, describe_node_request(node), source=ObservationSource.PROBE)
+            request = describe_node_request(node, probed.endpoint.listener)
+            response = await self._client.send(address, request, source=ObservationSource.PROBE)
         except ObservationError:
             return probed
         answered_by = parse_node_id(response, requested=node)
         if answered_by is not None and answered_by != node:
             detail = f"node {answered_by} answers here"
             return replace(probed, answer=Answer.OTHER_NODE, answered_by=answered_by, detail=detail)
-        return replace(
-            probed,
-            answered_by=answered_by,
-            quorum_voters=parse_quorum_voters(response),
-            roles=parse_roles(response),
-            controller_login=parse_controller_login(response),
-        )
+        settings = parse_settings(response, probed.endpoint.listener)
+        return replace(probed, answered_by=answered_by, settings=settings)
 
     async def _refused_certificate(self, address: Address, problem: ObservationError) -> ServerCertificate | None:
         """Returns the certificate of a node to which no connection is open: TLS or the login failed."""

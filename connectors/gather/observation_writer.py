@@ -183,8 +183,7 @@ class ObservationWriter:
     def write_probe(self, event: Probe) -> None:
         """Writes the result of an endpoint probe. One that differs from the previous one is urgent."""
         reached = (event.resolution, frozenset(event.addresses), event.connection)
-        settings = (event.certificate, event.quorum_voters, event.roles, event.controller_login)
-        shape = (*reached, event.answer, event.answered_by, event.reason, *settings)
+        shape = (*reached, event.answer, event.answered_by, event.reason, event.certificate, event.settings)
         place = f"{event.node}@{event.endpoint}"
         changed = self._changed(ObservationSource.PROBE, place, shape)
         quiet = self._is_repeated(ObservationSource.PROBE, place)

@@ -7,6 +7,7 @@ observer. It lists any other replica id as an observer at once.
 import base64
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -20,18 +21,16 @@ from connectors.kafka.error_classification import error_from_code
 from connectors.kafka.error_code import NOT_LEADER, ErrorCode
 from connectors.kafka.response_limits import Port, invalid, known, known_host, optional
 from connectors.kafka.schemas import FetchSnapshotRequest
-from rules.model.history import NodeKind
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, SnapshotId
 from rules.model.membership import MOST_VOTERS
-from rules.model.monitoring import Reason
+from rules.model.monitoring import COMPARED_SETTINGS, HIDDEN, PROCESS_ROLES, QUORUM_VOTERS, Reason
 from rules.model.replica import Poll, Replica
 
 TOPIC = "__cluster_metadata"
 TOPIC_ID = UUID(int=1)
 _ANONYMOUS = -1
 _BROKER_RESOURCE = 4
-_QUORUM_VOTERS, _ROLES = "controller.quorum.voters", "process.roles"
-_CONTROLLER_LOGIN = "sasl.mechanism.controller.protocol"
+_SETTINGS = (QUORUM_VOTERS, PROCESS_ROLES, *COMPARED_SETTINGS)
 _MOST_VALUE_TEXT = 10_000
 """More characters than any list of voters has: a longer value is ignored."""
 _EXPECTED_NODE = re.compile(r"expected ([0-9]{1,10})(?![0-9])")
@@ -272,12 +271,15 @@ def _directory(value: UUID | None) -> DirectoryId | None:
     return DirectoryId(base64.urlsafe_b64encode(value.bytes).decode("ascii").rstrip("="))
 
 
-def describe_node_request(node: int) -> Any:
-    """Returns a DescribeConfigs of one node: only that node answers it. It needs DESCRIBE_CONFIGS on CLUSTER."""
+def describe_node_request(node: int, listener: str = "") -> Any:
+    """Returns a DescribeConfigs of one node: only that node answers it. It needs DESCRIBE_CONFIGS on CLUSTER.
+
+    `listener`: the name of the listener at which it is asked.
+    """
     resource = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=_BROKER_RESOURCE,
         resource_name=str(node),
-        configuration_keys=["node.id", _QUORUM_VOTERS, _ROLES, _CONTROLLER_LOGIN],
+        configuration_keys=["node.id", *_SETTINGS, *(_of_listener(listener, name) for name in COMPARED_SETTINGS)],
     )
     return DescribeConfigsRequest(resources=[resource], include_synonyms=False, include_documentation=False)
 
@@ -294,29 +296,26 @@ def parse_node_id(response: Any, *, requested: int) -> NodeId | None:
     return NodeId(node) if node <= _MAX_NODE_ID else None
 
 
-def parse_quorum_voters(response: Any) -> str | None:
-    """Returns controller.quorum.voters of the node that answered DescribeConfigs, empty if it has none.
+def parse_settings(response: Any, listener: str) -> Mapping[str, str] | None:
+    """Returns what a node answered DescribeConfigs of its settings, by name; None if the response does not show them.
 
-    None if the response does not show it.
+    Of a setting that the listener has of its own, that one's value. A setting without a value is absent.
     """
-    return _setting(response, _QUORUM_VOTERS)
-
-
-def parse_roles(response: Any) -> tuple[NodeKind, ...] | None:
-    """Returns process.roles of the node that answered DescribeConfigs; None if the response does not show it."""
-    listed = {one.strip() for one in (_setting(response, _ROLES) or "").split(",")}
-    known_roles = {*NodeKind}
-    return tuple(sorted(map(NodeKind, listed))) if listed <= known_roles else None
-
-
-def parse_controller_login(response: Any) -> str | None:
-    """Returns sasl.mechanism.controller.protocol of the node that answered DescribeConfigs; None if it has none."""
-    return _setting(response, _CONTROLLER_LOGIN) or None
-
-
-def _setting(response: Any, name: str) -> str | None:
     result = response.results[0] if response.results else None
     if result is None or result.error_code != ErrorCode.NONE:
         return None
-    value = next((one.value for one in getattr(result, "configs", None) or () if one.name == name), None)
-    return value if value is not None and len(value) <= _MOST_VALUE_TEXT and value.isprintable() else None
+    values = {one.name: _value(one) for one in getattr(result, "configs", None) or ()}
+    found = {name: values.get(_of_listener(listener, name)) or values.get(name) for name in _SETTINGS}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _of_listener(listener: str, name: str) -> str:
+    return f"listener.name.{listener.lower()}.{name}"
+
+
+def _value(one: Any) -> str | None:
+    """Returns the value of a setting; None if it has none, or one that no Kafka node has."""
+    if one.value is None:
+        # Kafka hides what may be a secret, and each setting whose type it does not know (KafkaConfig.maybeSensitive).
+        return HIDDEN if one.is_sensitive else None
+    return one.value if len(one.value) <= _MOST_VALUE_TEXT and one.value.isprintable() else None

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _READ_BYTES: Final = 256 * 1024
 _MOST_NAME: Final = 200
 _KEY_BYTES: Final = 8
+_USAGES: Final = {"1.3.6.1.5.5.7.3.1": "server", "1.3.6.1.5.5.7.3.2": "client"}
+"""The extended key usages that Kafka's TLS needs, by object identifier (RFC 5280, 4.2.1.12)."""
 
 
 async def connect(loop: EventLoop, addresses: Sequence[str], port: int, *, deadline: float) -> socket.socket:
@@ -198,7 +200,22 @@ class TlsTransport(PlainTransport):
             expires_at_ms=Millis(round(expires * 1000)),
             verified=self._verifies,
             authority=_issuer(presented),
+            key=_key(presented),
+            usages=_usages(presented),
+            chain=tuple(issuer for one in self._further() if (issuer := _issuer(one)) is not None),
+            suite=" ".join(filter(None, (self._tls.version(), (self._tls.cipher() or ("",))[0]))) or None,
         )
+
+    def _further(self) -> "Sequence[x509.Certificate]":
+        """Returns the certificates that the node sends with its own, as it sends them."""
+        from cryptography import x509
+
+        # Public from Python 3.13 on (SSLObject.get_unverified_chain), and there since 3.10.
+        sent = self._tls._sslobj.get_unverified_chain() or ()  # type: ignore[attr-defined]
+        try:
+            return [x509.load_pem_x509_certificate(one.public_bytes().encode()) for one in sent[1:]]
+        except ValueError:
+            return ()
 
     def _continue(self) -> None:
         """Goes on with the handshake, or reads, as far as what has arrived allows."""
@@ -280,6 +297,29 @@ def _issuer(certificate: "x509.Certificate") -> str | None:
     except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
         return name
     return name if key is None else f"{name or 'no name'} (key {key[:_KEY_BYTES].hex()})"
+
+
+def _key(certificate: "x509.Certificate") -> str | None:
+    """Returns the kind and the size of a certificate's key; None if it cannot be decoded."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+
+    try:
+        key = certificate.public_key()
+    except (ValueError, UnsupportedAlgorithm):
+        return None
+    curve, size = getattr(key, "curve", None), getattr(key, "key_size", "")
+    kind = type(key).__name__.removesuffix("PublicKey")
+    return f"{kind} {size if curve is None else curve.name}".strip()
+
+
+def _usages(certificate: "x509.Certificate") -> tuple[str, ...]:
+    from cryptography import x509
+
+    try:
+        listed = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
+        return ()
+    return tuple(sorted(_USAGES.get(one.dotted_string, one.dotted_string) for one in listed))
 
 
 def _context_without_trust() -> ssl.SSLContext:

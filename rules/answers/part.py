@@ -149,7 +149,8 @@ _REACHED = frozenset({"reached", "leads"})
 _DOUBTFUL_PARTS: Mapping[About, frozenset[str]] = {
     About.ENDPOINT: _REACHED,
     About.LISTENER: _REACHED,
-    About.AUTHORITY: _REACHED,
+    About.UNLIKE_OTHERS: _REACHED,
+    About.UNTRIED: _REACHED | {"accepts"},
     About.LIST: frozenset({"votes"}),
     About.VIEW: frozenset({"votes"}),
     About.HIDDEN: frozenset({"votes"}),

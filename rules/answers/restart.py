@@ -311,6 +311,12 @@ def _notes(facts: Facts, poll: Poll, node: NodeId, voters: list[ReplicaKey]) -> 
         )
     yield from _differences(facts, node)
     yield from _answers_badly(facts, node)
+    if not facts.quorum.access.anonymous:
+        user = facts.quorum.access.principal
+        yield (
+            f"seen from the monitor's host{f' as {user}' if user else ''}: the controllers have logins and "
+            "certificates of their own, and only an election shows how they answer each other"
+        )
     left_over = facts.leftover_brokers.get(node)
     if left_over is not None:
         yield f"node {node} {left_over}; its registration as a broker is left over: its restart affects no partition"

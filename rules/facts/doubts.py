@@ -4,7 +4,6 @@ A doubt proves neither that the controller takes part in the quorum nor that it 
 no doubt: an endpoint that does not reach it, another disk, a list without voters (`Facts.without_vote`).
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -12,6 +11,7 @@ from enum import IntEnum
 from rules.facts.acceptance import Acceptance, denied_last
 from rules.facts.damaged_log import HIDDEN
 from rules.facts.endpoint_text import doubt_text, find_out_text
+from rules.facts.likeness import unlike, untried
 from rules.facts.node import NodeFacts, Nodes, Process
 from rules.facts.static_voters import WITHOUT_LIST
 from rules.facts.unlike_listeners import UnlikeListener
@@ -37,24 +37,26 @@ class About(IntEnum):
     """It rejects the monitor, which other controllers answer."""
     LISTENER = 2
     """Its listeners are not those of the others."""
-    AUTHORITY = 3
-    """Another authority issued its certificate."""
-    LIST = 4
+    UNLIKE_OTHERS = 3
+    """It presents another kind of certificate than the others, or has other settings."""
+    UNTRIED = 4
+    """It has started or changed its certificate, and no other controller has dialled it since."""
+    LIST = 5
     """It may count votes by another list of voters."""
-    VIEW = 5
+    VIEW = 6
     """It reports another leader, or none."""
-    ACCEPTS = 6
+    ACCEPTS = 7
     """All controllers reject the monitor alike: that others fetch shows of the leader alone that it accepts them."""
-    HIDDEN = 7
+    HIDDEN = 8
     """Its registration may be in a damaged part of the log."""
 
 
-UNLIKE = frozenset({About.ACCEPTS_LESS, About.LISTENER, About.AUTHORITY})
+UNLIKE = frozenset({About.ACCEPTS_LESS, About.LISTENER, About.UNLIKE_OTHERS})
 """The others may not be able to use it: it does not accept what the monitor sends, while others do, or has another
-listener, protocol or certificate authority."""
+listener, certificate or setting."""
 IN_DOUBT = frozenset({*UNLIKE, About.LIST, About.VIEW})
 """It may not take part now: neither that it votes nor that the others fetch from it is known, although it fetches."""
-UNPROVED = frozenset({*UNLIKE, About.ACCEPTS, About.HIDDEN})
+UNPROVED = frozenset({*UNLIKE, About.UNTRIED, About.ACCEPTS, About.HIDDEN})
 """Nothing shows that it accepts what the others send, or that it has a vote."""
 
 
@@ -101,7 +103,7 @@ def doubts(
         *_of_views(views),
         *(_of_list(node, why) for node, why in lists.items()),
         *(Doubt(node=one.voter.key.id, about=About.LISTENER, why=one.why, find_out=COMPARE) for one in listeners),
-        *_of_authorities(nodes),
+        *_of_likeness(nodes),
         *_of_acceptance(nodes),
         *(_of_hidden(nodes) if hides_records else ()),
     ]
@@ -141,25 +143,19 @@ def _of_list(node: NodeId, why: str) -> Doubt:
     return Doubt(node=node, about=About.LIST, why=why, find_out=find_out)
 
 
-def _of_authorities(nodes: Nodes) -> Iterator[Doubt]:
-    """Yields a doubt of each voter whose certificate another authority issued than those of most, or of the leader."""
-    quorum, issued = nodes.quorum, dict[NodeId, str]()
-    for node in sorted(quorum.voting_ids & nodes.keys()):
-        probe = nodes[node].probe
-        if probe is not None and probe.certificate is not None and probe.certificate.authority is not None:
-            issued[node] = probe.certificate.authority
-    counts, leaders = Counter(issued.values()), None if quorum.leader_id is None else issued.get(quorum.leader_id)
-    usual = max(sorted(counts), key=lambda name: (counts[name], name == leaders), default=None)
-    for node, authority in issued.items():
-        if authority != usual:
-            yield Doubt(
-                node=node,
-                about=About.AUTHORITY,
-                why=f"presents a certificate of {authority}, others of {usual}: whether they trust each other is not "
-                "known",
-                find_out="compare the authorities in the truststores of all controllers with the issuers of their "
-                "certificates",
-            )
+def _of_likeness(nodes: Nodes) -> Iterator[Doubt]:
+    for one in unlike(nodes):
+        yield Doubt(node=one.node, about=About.UNLIKE_OTHERS, why=one.why, find_out=COMPARE)
+    for one in untried(nodes):
+        yield Doubt(
+            node=one.node,
+            about=About.UNTRIED,
+            why=one.why,
+            find_out="on the host of another controller, with its properties, run `kafka-configs.sh "
+            f"--bootstrap-controller {nodes[one.node].endpoint} --command-config $NODE_PROPERTIES --entity-type "
+            f"brokers --entity-name {one.node} --describe`: it must answer without an error",
+            denies=True,
+        )
 
 
 def _of_acceptance(nodes: Nodes) -> Iterator[Doubt]:

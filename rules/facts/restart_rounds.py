@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from rules.facts.lost_lead import lost_lead_text
+from rules.model.ages import CONTROLLER_REGISTERS_MS
 from rules.model.history import NodeKind
 from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import majority
@@ -16,9 +17,6 @@ a threshold."""
 MANY_ROUNDS = 3
 """So many complete rounds in turn are no plan of a few restarts: settings that change need three, an upgrade two."""
 _USUAL = 4
-_REGISTERS_MS = 10_000
-"""The controllers that register within this time were down together: each does so once there is a leader. A distance in
-the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +70,7 @@ def _brokers(quorum: Quorum, newest: Millis) -> tuple[frozenset[NodeId], list[Re
 def _controllers(quorum: Quorum) -> tuple[frozenset[NodeId], list[Restart]]:
     """Returns the controllers that vote or have started, and their restarts."""
     restarts = [
-        Restart(node=start.id, began_ms=start.timestamp_ms - _REGISTERS_MS, ended_ms=start.timestamp_ms)
+        Restart(node=start.id, began_ms=start.timestamp_ms - CONTROLLER_REGISTERS_MS, ended_ms=start.timestamp_ms)
         for start in quorum.history.starts
         if start.replaced_incarnation_id is not None and start.id in quorum.controllers
     ]

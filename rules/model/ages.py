@@ -41,6 +41,8 @@ OBSERVER_SESSION_MS: Final = Millis(300_000)
 REGISTERS_MS: Final = Millis(60_000)
 """Within this time of its start a node registers in each of its roles, or ends (a broker's
 initial.broker.registration.timeout.ms; a controller needs seconds)."""
+CONTROLLER_REGISTERS_MS: Final = Millis(10_000)
+"""Within this time of its start, or of the election after it, a controller has registered. A distance in the log."""
 STARTED_LATELY_MS: Final = Millis(600_000)
 """A process that started so long ago at most started lately: a round of restarts is over then."""
 REMEMBERED_MS: Final = Millis(3_600_000)

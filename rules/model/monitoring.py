@@ -1,5 +1,6 @@
 """What the monitor observes: probes, leader views, failed observations, violated invariants and contracts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -44,6 +45,27 @@ class Answer(StrEnum):
     NOT_ASKED = "not-asked"
 
 
+QUORUM_VOTERS, PROCESS_ROLES = "controller.quorum.voters", "process.roles"
+CONTROLLER_LOGIN = "sasl.mechanism.controller.protocol"
+COMPARED_SETTINGS = (
+    CONTROLLER_LOGIN,
+    "authorizer.class.name",
+    "super.users",
+    "allow.everyone.if.no.acl.found",
+    "principal.builder.class",
+    "ssl.principal.mapping.rules",
+    "sasl.kerberos.principal.to.local.rules",
+    "sasl.enabled.mechanisms",
+    "ssl.client.auth",
+    "ssl.enabled.protocols",
+    "ssl.cipher.suites",
+    "ssl.endpoint.identification.algorithm",
+)
+"""The settings that decide whom a controller accepts and who accepts it: the same on all controllers of a quorum."""
+HIDDEN = "hidden"
+"""What stands for the value of a setting that has one, but that Kafka shows to nobody."""
+
+
 class CertificateFault(StrEnum):
     """Why a client does not accept a server's certificate."""
 
@@ -69,6 +91,22 @@ class ServerCertificate:
     """The monitor accepted it: the truststore and the clock of the monitor's host are right for this node."""
     authority: str | None = None
     """Who issued it: the issuer's name, and the beginning of its key's identifier if the certificate has one."""
+    key: str | None = None
+    """Its key, such as `RSA 2048` or `EC secp256r1`."""
+    usages: tuple[str, ...] = ()
+    """What it may be used for (extended key usage), such as `server` and `client`; empty without a limit."""
+    chain: tuple[str, ...] = ()
+    """Who issued each further certificate that is sent with it, in the order in which they are sent."""
+    suite: str | None = None
+    """The protocol and the cipher suite of the handshake with the monitor."""
+
+    @property
+    def presented(self) -> tuple[object, ...]:
+        """What the node sends, whoever verifies it."""
+        return (
+            *(self.valid_from_ms, self.expires_at_ms, self.authority),
+            *(self.key, self.usages, self.chain),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,21 +126,40 @@ class Probe:
     """Why its answer to the request that identifies it was an error; None if it was none."""
     certificate: ServerCertificate | None = None
     """None without TLS, or if none was presented."""
-    quorum_voters: str | None = None
-    """controller.quorum.voters of the node's own configuration; None if not known, as without DESCRIBE_CONFIGS.
+    settings: Mapping[str, str] | None = None
+    """What the node's own configuration says, by setting; `HIDDEN` for a value that Kafka does not show.
 
-    An empty text: it is known that the node has none.
+    None if it is not known, as without DESCRIBE_CONFIGS. A setting of the listener counts instead of the general one.
+    One without a value is absent.
     """
-    roles: tuple[NodeKind, ...] | None = None
-    """process.roles of its own configuration, sorted; None if not known."""
-    controller_login: str | None = None
-    """sasl.mechanism.controller.protocol of the same: how it logs in to the other controllers, if their listener uses
-    SASL."""
     former_reason: "Reason | None" = None
     """While it does not answer: why its last answer before that was an error; None if it was none. Set by replay."""
     returned_at_ms: tuple[Millis, ...] = ()
     """When it accepted connections after it had refused them, or its node fetched again after a pause although it
     refuses them: a process started. Oldest first, bounded by replay."""
+    newest_certificate: ServerCertificate | None = None
+    """The newest one that was presented there, also while nothing answers. Set by replay."""
+    certificate_since_ms: Millis | None = None
+    """When that one was first seen there instead of another; None if no other was seen. Set by replay."""
+
+    @property
+    def quorum_voters(self) -> str | None:
+        """controller.quorum.voters of the node; empty if it is known that the node has none, None if it is unknown."""
+        return self._setting(QUORUM_VOTERS)
+
+    @property
+    def roles(self) -> tuple[NodeKind, ...] | None:
+        """process.roles of the node, sorted; None if they are not known."""
+        listed = {one.strip() for one in (self._setting(PROCESS_ROLES) or "").split(",")}
+        return tuple(sorted(map(NodeKind, listed))) if listed <= {*NodeKind} else None
+
+    @property
+    def controller_login(self) -> str | None:
+        """How the node logs in to the other controllers, if their listener uses SASL."""
+        return self._setting(CONTROLLER_LOGIN) or None
+
+    def _setting(self, name: str) -> str | None:
+        return None if self.settings is None else self.settings.get(name)
 
     @property
     def certificate_fault(self) -> CertificateFault | None:

@@ -129,6 +129,8 @@ class ProbeState:
             observed_at_ms=now_ms,
             former_reason=_former_reason(before, event),
             returned_at_ms=_returns(before, event, now_ms),
+            newest_certificate=event.certificate or (None if before is None else before.newest_certificate),
+            certificate_since_ms=_certificate_since_ms(before, event, now_ms),
         )
         self.probes = _put({**self.probes}, key, probe)
         if event.resolution is Resolution.RESOLVED and self.addresses.get(event.endpoint.host) != event.addresses:
@@ -189,6 +191,14 @@ def _former_reason(previous: Probe | None, event: Probe) -> Reason | None:
     if previous is None or _is_answered(event):
         return None
     return previous.reason if _is_answered(previous) else previous.former_reason
+
+
+def _certificate_since_ms(previous: Probe | None, event: Probe, now_ms: Millis) -> Millis | None:
+    """Returns when the newest certificate was first seen instead of another one. How it is verified does not count."""
+    if previous is None or event.certificate is None or previous.newest_certificate is None:
+        return None if previous is None else previous.certificate_since_ms
+    same = event.certificate.presented == previous.newest_certificate.presented
+    return previous.certificate_since_ms if same else now_ms
 
 
 def _is_answered(probe: Probe) -> bool:

@@ -47,18 +47,18 @@ def _probe(name: str, probe: Probe, times: Times) -> str:
         words.append(probe.detail)
     if probe.reason is not None:
         words.append(f"because of {probe.reason}")
-    if probe.quorum_voters is not None:
-        words.append(f"configured with voters {probe.quorum_voters}")
-    if probe.roles is not None:
-        words.append(f"with roles {listed(probe.roles)}")
-    if probe.controller_login is not None:
-        words.append(f"logs in to controllers with {probe.controller_login}")
+    if probe.settings is not None:
+        words.append(f"with settings {listed(f'{name}={value}' for name, value in sorted(probe.settings.items()))}")
     if probe.former_reason is not None:
         words.append(f"answered before with {probe.former_reason}")
     if probe.returned_at_ms:
         words.append(f"started at {listed(times.at(at_ms) for at_ms in probe.returned_at_ms)}")
     if probe.certificate is not None:
         words.append(_certificate(probe.certificate, times))
+    if probe.newest_certificate not in (None, probe.certificate):
+        words.append(f"presented before: {_certificate(probe.newest_certificate, times)}")
+    if probe.certificate_since_ms is not None:
+        words.append(f"another certificate since {times.at(probe.certificate_since_ms)}")
     return ", ".join(words)
 
 
@@ -67,7 +67,11 @@ def _certificate(one: ServerCertificate, times: Times) -> str:
     fault = "" if one.fault is None else f" because it is {one.fault}"
     issuer = "" if one.authority is None else f" of {one.authority}"
     valid = f"valid {times.at(one.valid_from_ms)} to {times.at(one.expires_at_ms)}"
-    return f"certificate{issuer} {valid}, {verified}{fault}"
+    key = "" if one.key is None else f", key {one.key}"
+    usages = f", for {listed(one.usages)}" if one.usages else ""
+    chain = f", sent with those of {listed(one.chain)}" if one.chain else ""
+    suite = "" if one.suite is None else f", by {one.suite}"
+    return f"certificate{issuer} {valid}, {verified}{fault}{key}{usages}{chain}{suite}"
 
 
 def _kept_addresses(quorum: Quorum) -> Iterator[Fact]:

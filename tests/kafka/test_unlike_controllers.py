@@ -4,12 +4,13 @@ Nothing fails while the leader runs: it fetches over its own connection. No answ
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from rules.answers.election import electable, failures_left
 from rules.answers.restart import safe_to_restart
@@ -38,6 +39,8 @@ super.users=User:admin
 """
 _FATAL = "Received cluster authorization error"
 _UNKNOWN = 3
+_OFTEN = 5
+"""A leader that is followed commits a record every half second: in so many answers of a command it is seen."""
 
 
 def deny_others(lab: Lab, node: int) -> None:
@@ -171,7 +174,7 @@ def test_nothing_counts_on_a_controller_whose_certificate_is_of_another_authorit
         quorum.start(untrusted)
         await_fetches_of_all_voters(quorum)
         monitor.wait_for_quorum(
-            lambda seen: NodeId(untrusted) in Facts(seen).doubts_about({About.AUTHORITY}),
+            lambda seen: NodeId(untrusted) in Facts(seen).doubts_about({About.UNLIKE_OTHERS}),
             within_s=90,
         )
 
@@ -190,3 +193,100 @@ def test_nothing_counts_on_a_controller_whose_certificate_is_of_another_authorit
         quorum.kill(leader)
         monitor.wait_for_quorum(lambda seen: Facts(seen).leaderless is not None, within_s=60)
     assert "SSL handshake failed" in quorum.node(other).log_file.read_text(encoding="utf-8")
+
+
+MONITOR = "monitor"
+_ECDSA = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
+_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+Changed = Callable[[Lab], Mapping[str, str]]
+
+
+def lets_in_the_monitor_alone(_lab: Lab) -> Mapping[str, str]:
+    return {"super.users": f"User:{MONITOR}"}
+
+
+def knows_the_login_of_the_monitor_alone(lab: Lab) -> Mapping[str, str]:
+    of = lab.security.passwords
+    login = f'{_PLAIN} required username="{ADMIN}" password="{of[ADMIN]}" user_{MONITOR}="{of[MONITOR]}";'
+    return {"listener.name.controller.plain.sasl.jaas.config": login}
+
+
+def has_a_key_that_the_others_cannot_use(lab: Lab) -> Mapping[str, str]:
+    renewed = lab.security.authority.issue("renewed", common_name="server", rsa_key=True)
+    suites = f"{_ECDSA},TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
+    return {"ssl.keystore.location": str(renewed), "ssl.cipher.suites": suites}
+
+
+def has_a_certificate_for_another_name(lab: Lab) -> Mapping[str, str]:
+    """The monitor does not check the name: `ssl_check_hostname: false`."""
+    renewed = lab.security.authority.issue("renewed", common_name="server", hosts=["elsewhere.test"])
+    return {"ssl.keystore.location": str(renewed)}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lets_in_the_monitor_alone,
+        knows_the_login_of_the_monitor_alone,
+        has_a_key_that_the_others_cannot_use,
+        has_a_certificate_for_another_name,
+    ],
+)
+def test_nothing_counts_on_a_controller_that_answers_the_monitor_and_not_its_peers(
+    lab: MakeLab, tmp_path: Path, change: Changed
+) -> None:
+    shared = {
+        "super.users": f"User:{ADMIN};User:{MONITOR}",
+        "ssl.enabled.protocols": "TLSv1.2",
+        "ssl.cipher.suites": _ECDSA,
+    }
+    quorum = lab(controllers=3, brokers=0, users=[MONITOR], properties=shared)
+    leader, (changed, _) = quorum.leader, quorum.followers
+    config = tmp_path / "kraftwatch.yaml"
+    section = {
+        "name": NAME,
+        "bootstrap": quorum.bootstrap,
+        "security_protocol": "SASL_SSL",
+        "ssl_cafile": str(quorum.security.ca_file),
+        "ssl_check_hostname": False,
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": MONITOR,
+        "sasl_plain_password": quorum.security.passwords[MONITOR],
+    }
+    config.write_text(yaml.safe_dump({"clusters": [section]}))
+
+    def said(*verb: str) -> tuple[int, Mapping[str, Any]]:
+        ended = program.kraftwatch(*verb, "--config", str(config), "--json")
+        return ended.exit_code, json.loads(ended.stdout)
+
+    questions = (("safe-to-restart", str(leader)), ("what-if", "--lose", str(leader)))
+
+    def is_answered(exit_code: int) -> None:
+        assert {question[0]: said(*question)[0] for question in questions} == dict.fromkeys(
+            ("safe-to-restart", "what-if"), exit_code
+        )
+
+    eventually(partial(is_answered, 0), within_s=90)
+
+    file = quorum.node(changed).properties_file
+    lines = "".join(f"{name}={value}\n" for name, value in change(quorum).items())
+    quorum.stop(changed)
+    file.write_text(file.read_text(encoding="utf-8") + lines, encoding="utf-8")
+    quorum.start(changed)
+    await_fetches_of_all_voters(quorum)
+
+    eventually(partial(is_answered, _UNKNOWN), within_s=90)
+    assert [one["node_id"] for one in said(*questions[0])[1]["undecided"]] == [changed]
+    assert said("check")[0] != 0
+
+    quorum.kill(leader)
+
+    committed: list[int | None] = []
+
+    def nothing_is_committed() -> None:
+        """Whoever is elected, no majority follows it; or the first one that asks ends."""
+        committed.append(said("status")[1]["high_watermark"])
+        assert len(committed) >= _OFTEN
+        assert len({*committed[-_OFTEN:]} - {None}) <= 1, committed
+
+    eventually(nothing_is_committed, within_s=60)

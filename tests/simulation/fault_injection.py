@@ -107,12 +107,12 @@ class FaultInjection:
             node.start(now_ms)
 
     def deny(self, now_ms: int) -> None:
-        """Restarts a controller with an authorizer that denies what all others send, the monitor too."""
+        """Restarts a controller with an authorizer that denies what all others send, and the monitor too or not."""
         node = self._restarted(now_ms)
         self.network.denied |= self._pairs_to(node)
 
     def reject(self, now_ms: int) -> None:
-        """Restarts a controller that accepts no other one's login any more, nor the monitor's."""
+        """Restarts a controller that accepts no other one's login any more, nor the monitor's; or that one alone."""
         node = self._restarted(now_ms)
         self.network.rejected |= self._pairs_to(node)
 
@@ -130,7 +130,9 @@ class FaultInjection:
         return node
 
     def _pairs_to(self, node: SimulatedController) -> set[tuple[int, int]]:
-        return {(other, node.id) for other in (MONITOR_ID, *(each.id for each in self.nodes)) if other != node.id}
+        """Returns the others with this node: whether the monitor, whose login is its own, is among them is random."""
+        senders = [each.id for each in self.nodes if each is not node]
+        return {(sender, node.id) for sender in (*senders, *([MONITOR_ID] if self.random.random() < 0.5 else ()))}
 
     def start_unfinished_change(self, now_ms: int) -> None:
         """Removes a voter while another one is down and moves: afterwards no voter may be electable."""

@@ -12,6 +12,7 @@ from connectors.observations.log_event import LogAdvanced, LogEvent, Undecodable
 from connectors.observations.observation import Event
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import (
+    CONTROLLER_LOGIN,
     Answer,
     CertificateFault,
     Connection,
@@ -312,7 +313,7 @@ class SimulatedGatherer:
             answered_by=by,
             detail="",
             certificate=certificate,
-            controller_login=self.login if answer is Answer.THIS_CLUSTER else None,
+            settings={CONTROLLER_LOGIN: self.login} if answer is Answer.THIS_CLUSTER and self.login else None,
         )
 
 

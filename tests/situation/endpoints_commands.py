@@ -5,10 +5,13 @@ Each is documented in the function that runs it.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
-from rules.model.history import NodeKind
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import (
+    CONTROLLER_LOGIN,
+    PROCESS_ROLES,
+    QUORUM_VOTERS,
     Answer,
     CertificateFault,
     Connection,
@@ -94,16 +97,31 @@ def returned(made: Situation, words: Words) -> None:
         run(made, f"probe {nodes} ok ago {ago}ms")
 
 
+_USUAL_CERTIFICATE = ServerCertificate(
+    valid_from_ms=Millis(NOW - 60 * DAY),
+    expires_at_ms=Millis(NOW + 300 * DAY),
+    verified=True,
+    authority="CN=ca",
+    key="RSA 2048",
+    usages=("client", "server"),
+    chain=("CN=root",),
+    suite="TLSv1.3 TLS_AES_256_GCM_SHA384",
+)
+
+
 @command("certificates")
 def certificates(made: Situation, words: Words) -> None:
-    """certificates [1=expired] [2=wrong-host,200d] [3=9.5d,CN=b]: all endpoints present one; its fault, days, issuer.
+    """certificates [1=expired] [2=wrong-host,200d] [3=9.5d,CN=b] [4=key:EC]: all endpoints present one.
 
-    The faults: expired, not-yet-valid, wrong-host, untrusted. Without a word, 300 days are left, and CN=ca issued it.
+    Its fault (expired, not-yet-valid, wrong-host, untrusted), days that are left (300), issuer (CN=ca), and key,
+    usages, chain or suite. `since 30s`: they are seen since then, and usual ones before.
     """
     made.access = replace(made.access, protocol="SASL_SSL") if not made.access.secured else made.access
     faults: dict[int, CertificateFault] = {}
     left_ms: dict[int, int] = {}
     authorities: dict[int, str] = {}
+    others: dict[int, dict[str, Any]] = {}
+    since_ms = age(words, "since", f"{DAY}ms")
     for one in words.rest():
         node, _, values = one.partition("=")
         for value in values.split(","):
@@ -111,21 +129,29 @@ def certificates(made: Situation, words: Words) -> None:
                 left_ms[int(node)] = milliseconds(value)
             elif "=" in value:
                 authorities[int(node)] = value
+            elif ":" in value:
+                name, _, text = value.partition(":")
+                listed = tuple(filter(None, text.split("+"))) if name in ("usages", "chain") else text
+                others.setdefault(int(node), {})[name] = listed
             else:
                 faults[int(node)] = CertificateFault(value)
 
     def presented(probe: Probe) -> Probe:
         if probe.connection is not Connection.ACCEPTED:
             return probe
+        if probe.observed_at_ms < since_ms:
+            return replace(probe, certificate=_USUAL_CERTIFICATE)
         fault = faults.get(probe.node)
         left = left_ms.get(probe.node, -DAY if fault is CertificateFault.EXPIRED else 300 * DAY)
         begins = 2 if fault is CertificateFault.NOT_YET_VALID else -60
-        certificate = ServerCertificate(
+        certificate = replace(
+            _USUAL_CERTIFICATE,
             valid_from_ms=Millis(NOW + begins * DAY),
             expires_at_ms=Millis(NOW + left),
             fault=fault,
             verified=fault is None,
             authority=authorities.get(probe.node, "CN=ca"),
+            **others.get(probe.node, {}),
         )
         answer = Answer.NOT_ALLOWED if fault else probe.answer
         return replace(probe, certificate=certificate, answer=answer)
@@ -138,7 +164,7 @@ def quorum_voters(made: Situation, words: Words) -> None:
     """quorum-voters 1 1@c1:9093,2@c2:9093 [ago 2s]: controller.quorum.voters of this node, as it answers; or none."""
     at_ms = age(words, "ago", f"{PROBED_AGO_MS}ms")
     node, text = int(words.word()), words.word()
-    made.probes.setdefault(node, []).append((at_ms, {"quorum_voters": "" if text == "none" else text}))
+    _answers_setting(made, node, at_ms, QUORUM_VOTERS, "" if text == "none" else text)
 
 
 @command("roles")
@@ -146,8 +172,7 @@ def roles(made: Situation, words: Words) -> None:
     """roles 1 controller [ago 2s]; roles 1 broker,controller: process.roles of this node, as it answers itself."""
     at_ms = age(words, "ago", f"{PROBED_AGO_MS}ms")
     node = int(words.word())
-    listed = tuple(sorted(map(NodeKind, words.word().split(","))))
-    made.probes.setdefault(node, []).append((at_ms, {"roles": listed}))
+    _answers_setting(made, node, at_ms, PROCESS_ROLES, words.word())
 
 
 @command("controller-login")
@@ -156,4 +181,18 @@ def controller_login(made: Situation, words: Words) -> None:
     at_ms = age(words, "ago", f"{PROBED_AGO_MS}ms")
     which, mechanism = numbers(words.word()), words.word()
     for node in which:
-        made.probes.setdefault(node, []).append((at_ms, {"controller_login": mechanism}))
+        _answers_setting(made, node, at_ms, CONTROLLER_LOGIN, mechanism)
+
+
+@command("settings")
+def settings(made: Situation, words: Words) -> None:
+    """settings 1,2 ssl.client.auth=none super.users=hidden [ago 2s]: what these controllers answer of theirs."""
+    at_ms = age(words, "ago", f"{PROBED_AGO_MS}ms")
+    which = numbers(words.word())
+    answered = dict(one.split("=", 1) for one in words.rest())
+    for node in which:
+        made.probes.setdefault(node, []).append((at_ms, {"settings": answered}))
+
+
+def _answers_setting(made: Situation, node: int, at_ms: int, name: str, value: str) -> None:
+    made.probes.setdefault(node, []).append((at_ms, {"settings": {name: value}}))

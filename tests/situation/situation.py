@@ -395,9 +395,9 @@ class Situation:
             never = any("never" in changes for _, changes in faults)
             usual: list[tuple[int, dict[str, Any]]] = [] if never else [(at_ms, {}) for at_ms in times]
             for at_ms, changes in (*usual, *faults):
-                yield at_ms, _PROBE, partial(self._probed, node, changes)
+                yield at_ms, _PROBE, partial(self._probed, node, at_ms, changes)
 
-    def _probed(self, node: int, changes: dict[str, Any]) -> Iterator[Iterable[Event]]:
+    def _probed(self, node: int, at_ms: int, changes: dict[str, Any]) -> Iterator[Iterable[Event]]:
         listed = next((voter.endpoints for voter in self._recorded() if voter.key.id == node), self._listeners(node))
         if changes.get("never"):
             return
@@ -405,6 +405,7 @@ class Situation:
         changes = {name: value for name, value in changes.items() if name != "at"}
         for endpoint in (one for one in listed if where in (None, str(one))):
             probe = Probe(
+                observed_at_ms=Millis(at_ms),
                 node=NodeId(node),
                 endpoint=endpoint,
                 resolution=Resolution.RESOLVED,

@@ -206,6 +206,10 @@ def test_presented_certificate_is_recorded_with_its_dates_and_fault(
     assert [round(((at or 0) - now) / 86_400_000) for at in (certificate.valid_from_ms, certificate.expires_at_ms)] == [
         *days
     ]
+    assert (certificate.key, certificate.usages) == ("EC secp256r1", ("client", "server"))
+    # Its file has the authority's certificate too, and all of it is sent.
+    assert certificate.chain == (str(certificate.authority).partition(" (key")[0],)
+    assert (certificate.suite or "").startswith("TLSv1.3 ")
 
 
 def test_probe_between_two_identifications_only_connects(run_probe: ProbeRunner) -> None:

@@ -9,17 +9,14 @@ from kafka.protocol.admin import DescribeClusterResponse, DescribeConfigsRespons
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.cluster_id_lookup import parse_describe_cluster
 from connectors.kafka.messages import (
-    parse_controller_login,
     parse_describe_quorum,
     parse_fetch,
     parse_fetch_snapshot,
     parse_node_id,
-    parse_quorum_voters,
-    parse_roles,
+    parse_settings,
 )
 from connectors.kafka.response_limits import known, optional
 from connectors.kafka.schemas import FetchSnapshotResponse
-from rules.model.history import NodeKind
 from rules.model.identifiers import Epoch
 from rules.model.membership import MOST_VOTERS
 from rules.model.monitoring import Reason
@@ -123,54 +120,38 @@ def test_node_that_refuses_another_id_says_its_own_within_32_bits(digits: str, n
     assert parse_node_id(DescribeConfigsResponse(results=[result]), requested=1) == node
 
 
-def configs(*pairs: tuple[str, str | None], error_code: int = 0) -> DescribeConfigsResponse:
+def configs(*pairs: tuple[str, str | None], hidden: bool = False, error_code: int = 0) -> DescribeConfigsResponse:
     entry = DescribeConfigsResponse.DescribeConfigsResult.DescribeConfigsResourceResult
-    entries = [entry(name=name, value=value) for name, value in pairs]
+    entries = [entry(name=name, value=value, is_sensitive=hidden) for name, value in pairs]
     result = DescribeConfigsResponse.DescribeConfigsResult(error_code=error_code, configs=entries)
     return DescribeConfigsResponse(results=[result])
 
 
-VOTERS = "controller.quorum.voters"
+VOTERS, LOGIN, AUTH = "controller.quorum.voters", "sasl.mechanism.controller.protocol", "ssl.client.auth"
+OF_LISTENER = f"listener.name.controller.{AUTH}"
 
 
 @pytest.mark.parametrize(
     ("response", "found"),
     [
-        (configs(("node.id", "1"), (VOTERS, "1@c1:9093")), "1@c1:9093"),
-        (configs((VOTERS, "")), ""),
-        # Denied, and what no Kafka node has.
-        (configs((VOTERS, None)), None),
+        (configs(("node.id", "1"), (VOTERS, "1@c1:9093"), (LOGIN, "PLAIN")), {VOTERS: "1@c1:9093", LOGIN: "PLAIN"}),
+        (configs((VOTERS, "")), {VOTERS: ""}),
+        (configs((AUTH, "none"), (OF_LISTENER, "required")), {AUTH: "required"}),
+        (configs((AUTH, "none"), (f"listener.name.other.{AUTH}", "required")), {AUTH: "none"}),
+        # Kafka shows the value to nobody.
+        (configs(("super.users", None), hidden=True), {"super.users": "hidden"}),
+        # What no Kafka node has.
+        (configs((VOTERS, None)), {}),
+        (configs((VOTERS, "1@c:1," * 10_000)), {}),
+        (configs((VOTERS, "1@c1:9093\x1b[2J")), {}),
         (configs((VOTERS, "1@c1:9093"), error_code=31), None),
-        (configs((VOTERS, "1@c:1," * 10_000)), None),
-        (configs((VOTERS, "1@c1:9093\x1b[2J")), None),
         (DescribeConfigsResponse(results=[]), None),
     ],
 )
-def test_configured_voters_are_read_if_they_are_known(response: DescribeConfigsResponse, found: str | None) -> None:
-    assert parse_quorum_voters(response) == found
-
-
-@pytest.mark.parametrize(
-    ("response", "found"),
-    [
-        (configs(("process.roles", "controller")), (NodeKind.CONTROLLER,)),
-        (configs(("process.roles", "controller, broker")), (NodeKind.BROKER, NodeKind.CONTROLLER)),
-        (configs(("process.roles", "")), None),
-        (configs(("process.roles", "controller,observer")), None),
-        (configs(("node.id", "1")), None),
-        (configs(("process.roles", "broker"), error_code=31), None),
-    ],
-)
-def test_roles_are_read_if_they_are_known(
-    response: DescribeConfigsResponse, found: tuple[NodeKind, ...] | None
+def test_settings_of_a_node_are_read_if_they_are_known(
+    response: DescribeConfigsResponse, found: dict[str, str] | None
 ) -> None:
-    assert parse_roles(response) == found
-
-
-def test_login_of_a_controller_is_read_if_it_is_known() -> None:
-    login = ("sasl.mechanism.controller.protocol", "SCRAM-SHA-512")
-    assert parse_controller_login(configs(("node.id", "1"), login)) == "SCRAM-SHA-512"
-    assert parse_controller_login(configs(login, error_code=31)) is None
+    assert parse_settings(response, "CONTROLLER") == found
 
 
 def test_minus_one_is_no_epoch_and_zero_is_the_first() -> None:

@@ -9,8 +9,7 @@ from connectors.observations.observation import EVENT_OF_KIND, SET_BY_REPLAY
 
 STORED = {
     "Poll": "cluster_id endpoint leader_id leader_epoch high_watermark voters observers nodes clock_ahead_ms answer_ms",
-    "Probe": "node endpoint resolution addresses connection answer answered_by detail reason certificate quorum_voters "
-    "roles controller_login",
+    "Probe": "node endpoint resolution addresses connection answer answered_by detail reason certificate settings",
     "LeaderView": "endpoint node this_cluster leader_id leader_epoch log other_voters",
     "FailedObservation": "source endpoint reason detail node damage leader_id",
 }

@@ -1,0 +1,135 @@
+"""Likeness: what shows that the controllers accept each other, other than that they accept the monitor.
+
+A node that answers the monitor may reject its peers: they use another login, trust other authorities and agree on other
+cipher suites. Three things are known of them. A leader that a majority follows has dialled the voters and is dialled by
+them: they accept each other. Who presents and is configured with the same as that leader is accepted as it is. And who
+has not started, nor changed its certificate, since the newest election has been dialled with what it has now: each new
+leader sends BeginQuorumEpoch to every voter (LeaderState.beginQuorumEpochTimer).
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from rules.facts.node import NodeFacts, Nodes
+from rules.formatting import and_join, utc_text
+from rules.model.ages import CONTROLLER_REGISTERS_MS, STARTED_LATELY_MS
+from rules.model.identifiers import Millis, NodeId
+from rules.model.membership import majority
+from rules.model.monitoring import COMPARED_SETTINGS, HIDDEN, ServerCertificate
+
+_SENDS = "presents a certificate"
+
+
+class Unshown(NamedTuple):
+    """Why it is not known whether a voter and the others accept each other, as the rest of a sentence about it."""
+
+    node: NodeId
+    why: str
+
+
+def unlike(nodes: Nodes) -> Iterator[Unshown]:
+    """Yields the voters that present, or are configured with, another thing than a leader that is followed.
+
+    Without such a leader: another one than most voters, or of two that are as frequent than the leader.
+    """
+    quorum = nodes.quorum
+    followed = quorum.leader_id if _is_followed(nodes) else None
+    compared = {node: _compared(nodes[node]) for node in sorted(quorum.voting_ids & nodes.keys())}
+    found = set[NodeId]()
+    for name in dict.fromkeys(name for of_node in compared.values() for name in of_node):
+        values = {node: of_node[name] for node, of_node in compared.items() if name in of_node}
+        usual = values.get(followed) if followed is not None else None
+        usual = usual or _most_frequent(values, quorum.leader_id)
+        for node, value in values.items():
+            if value != usual and node not in found:
+                found.add(node)
+                other = str(usual).replace(_SENDS, "one", 1).replace("has ", "have ", 1).replace("answers", "answer", 1)
+                yield Unshown(node, f"{value}, others {other}: whether they accept each other is not known")
+
+
+def untried(nodes: Nodes) -> Iterator[Unshown]:
+    """Yields the voters that no other controller is known to have dialled since they started or changed.
+
+    For ten minutes: a roll of restarts is over then. After that nothing shows it either, and the answers say from where
+    it is seen.
+    """
+    quorum = nodes.quorum
+    elected_ms = max((election.timestamp_ms for election in quorum.history.elections), default=None)
+    newest_ms = quorum.newest_timestamp_ms
+    if quorum.access.anonymous or nodes.poll is None or newest_ms is None:
+        return
+    started = {start.id: start.timestamp_ms for start in quorum.history.starts}
+    # Ages, because the log has the clock of the controllers.
+    since_election = None if elected_ms is None else newest_ms - elected_ms
+    for node in sorted(quorum.voting_ids & nodes.keys() - {quorum.leader_id}):
+        changed_ms = _certificate_since_ms(nodes[node])
+        if changed_ms is not None and _is_later(quorum.now_ms - changed_ms, since_election):
+            yield Unshown(node, f"presents another certificate since {utc_text(changed_ms)}{_NOT_DIALLED}")
+        elif node in started and _is_later(newest_ms - started[node] + CONTROLLER_REGISTERS_MS, since_election):
+            yield Unshown(node, f"registered after a start at {utc_text(started[node])}{_NOT_DIALLED}")
+
+
+_NOT_DIALLED = (
+    ", and no election was held since: nothing shows that it accepts the other controllers, whose login is not the "
+    "monitor's"
+)
+
+
+def _is_later(age_ms: int, since_election: int | None) -> bool:
+    return age_ms <= STARTED_LATELY_MS and (since_election is None or age_ms < since_election)
+
+
+def _is_followed(nodes: Nodes) -> bool:
+    """Returns whether a majority follows the leader by connections to what it presents now."""
+    quorum, poll = nodes.quorum, nodes.poll
+    if poll is None or quorum.leader_id != poll.leader_id:
+        return False
+    follow = sum(voter.following.fetches for voter in nodes.polled_voters if voter.id != poll.leader_id)
+    if 1 + follow < majority(len(poll.voters)):
+        return False
+    elected_ms = max((one.timestamp_ms for one in quorum.history.elections), default=None)
+    changed_ms = _certificate_since_ms(nodes[poll.leader_id])
+    if changed_ms is None:
+        return True
+    newest_ms = quorum.newest_timestamp_ms
+    return elected_ms is not None and newest_ms is not None and newest_ms - elected_ms < quorum.now_ms - changed_ms
+
+
+def _certificate_since_ms(node: NodeFacts) -> Millis | None:
+    return None if node.probe is None else node.probe.certificate_since_ms
+
+
+def _compared(node: NodeFacts) -> Mapping[str, str]:
+    """Returns what is compared of a voter, in words, as far as it is known: the most telling first."""
+    probe = node.probe
+    if probe is None:
+        return {}
+    presented = {} if probe.certificate is None else _presented(probe.certificate)
+    settings = {} if probe.settings is None else {name: _setting(probe.settings, name) for name in COMPARED_SETTINGS}
+    return presented | settings
+
+
+def _presented(certificate: ServerCertificate) -> dict[str, str]:
+    known = {} if certificate.authority is None else {"authority": f"{_SENDS} of {certificate.authority}"}
+    if certificate.key is None:
+        return known
+    uses = f"for {and_join(certificate.usages)}" if certificate.usages else "for any use"
+    further = f"together with those of {and_join(certificate.chain)}" if certificate.chain else "alone"
+    return known | {
+        "key": f"{_SENDS} with a key {certificate.key}",
+        "usages": f"{_SENDS} {uses}",
+        "chain": f"{_SENDS} {further}",
+        "suite": f"answers by {certificate.suite}",
+    }
+
+
+def _setting(settings: Mapping[str, str], name: str) -> str:
+    value = settings.get(name)
+    return f"has no {name}" if not value else f"has a {name}" if value == HIDDEN else f"has {name}={value}"
+
+
+def _most_frequent(values: Mapping[NodeId, str], leader: NodeId | None) -> str | None:
+    counts = Counter(values.values())
+    leaders = None if leader is None else values.get(leader)
+    return max(sorted(counts), key=lambda one: (counts[one], one == leaders), default=None)

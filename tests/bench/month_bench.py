@@ -177,9 +177,9 @@ class Month:
     def _names_gone(self) -> tuple[Outage, Steps]:
         must: dict[str, Span] = {f"stale-voter-endpoint voter {node}": (30, 50) for node in VOTERS}
         return Outage(what="all names gone", must=must), (
-            (0, lambda _: self.run.drop_names()),
+            (0, lambda _: self.run.cluster.drop_names()),
             (5, self._silence),
-            (70, lambda outage: self._end(outage, self.run.add_names)),
+            (70, lambda outage: self._end(outage, self.run.cluster.add_names)),
         )
 
     def _cut_off(self) -> tuple[Outage, Steps]:

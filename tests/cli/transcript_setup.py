@@ -37,9 +37,9 @@ from streaming.pipeline.output_rows import quarantined_rows
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from tests.cli.program import OTHER_USER, owned_by_another_user
+from tests.commands import Commands, Words, milliseconds
 from tests.kips.kip_records import voters_record
 from tests.present import present
-from tests.scripts.script_words import CommandRegister, Words, milliseconds
 from tests.sinks.server import HttpReply, serving
 from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum, write_log_dir, write_quorum_state
 from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, control, data, noop, record, tagged, text
@@ -51,7 +51,7 @@ from tests.unit.streaming.query.status_journal import journal, observed, polled
 if TYPE_CHECKING:
     from tests.cli.transcript import Session
 
-setup = CommandRegister["Session"]()
+setup: Commands["Session"] = Commands("a transcript: what is there before a command of kraftwatch")
 BEGIN_MS = round(datetime(2026, 11, 20, 5, 10, tzinfo=UTC).timestamp() * 1_000)
 """Some minutes after the end of what is recorded."""
 FAILED_FETCH = to_json(FailedObservation(source=ObservationSource.LOG, endpoint="", reason=Reason.TIMED_OUT, detail=""))
@@ -64,13 +64,13 @@ def run(session: "Session", line: str) -> None:
 
 @setup("new")
 def _new(session: "Session", _: Words) -> None:
-    """`new`: an empty folder."""
+    """new: an empty folder."""
     session.begin()
 
 
 @setup("file")
 def _file(session: "Session", words: Words) -> None:
-    """`file kraftwatch.yaml mode 600`: a file, whose lines follow."""
+    """file kraftwatch.yaml mode 600: a file, whose lines follow."""
     mode = int(words.option("mode") or "600", 8)
     session.file = session.folder / words.word()
     session.file.write_text("")
@@ -79,19 +79,19 @@ def _file(session: "Session", words: Words) -> None:
 
 @setup("folder")
 def _folder(session: "Session", words: Words) -> None:
-    """`folder NAME`: an empty folder."""
+    """folder NAME: an empty folder."""
     (session.folder / " ".join(words.rest())).mkdir(parents=True)
 
 
-@setup("passes")
-def _passes(session: "Session", words: Words) -> None:
-    """`passes 4d`: so much time."""
+@setup("then")
+def _then(session: "Session", words: Words) -> None:
+    """then 4d: time passes."""
     session.now_ms += milliseconds(words.word())
 
 
 @setup("of-another-user")
 def _of_another_user(session: "Session", words: Words) -> None:
-    """`of-another-user job`: this folder is, and the commands run as root."""
+    """of-another-user job: this folder is, and the commands run as root."""
     folder = session.folder / words.word()
     owned_by_another_user(folder, session.monkeypatch)
     uid = folder.stat().st_uid
@@ -100,7 +100,7 @@ def _of_another_user(session: "Session", words: Words) -> None:
 
 @setup("environment")
 def _environment(session: "Session", words: Words) -> None:
-    """`environment USER=kafka LOGNAME=`: these variables, without those that have no value."""
+    """environment USER=kafka LOGNAME=: these variables, without those that have no value."""
     for one in words.rest():
         name, _, value = one.partition("=")
         if value:
@@ -111,7 +111,7 @@ def _environment(session: "Session", words: Words) -> None:
 
 @setup("uid")
 def _uid(session: "Session", words: Words) -> None:
-    """`uid 4242 of pager-1`: the commands run as this user on this host."""
+    """uid 4242 of pager-1: the commands run as this user on this host."""
     uid, host = int(words.word()), words.option("of")
     session.monkeypatch.setattr("os.getuid", lambda: uid)
     session.monkeypatch.setattr("streaming.cli.options.gethostname", lambda: host)
@@ -119,19 +119,19 @@ def _uid(session: "Session", words: Words) -> None:
 
 @setup("recorded")
 def _recorded(session: "Session", words: Words) -> None:
-    """`recorded job`: the checkpoint of a job that recorded faults of the clusters prod and staging."""
+    """recorded job: the checkpoint of a job that recorded faults of the clusters prod and staging."""
     shutil.copytree(session.recorded(), session.folder / words.word())
 
 
 @setup("stopped")
 def _stopped(session: "Session", _: Words) -> None:
-    """`stopped`: the disks of a real quorum, `node-1` to `node-3`, the last one is behind, and of broker `node-101`."""
+    """stopped: the disks of a real quorum, `node-1` to `node-3`, the last one is behind, and of broker `node-101`."""
     stopped_quorum(session.folder)
 
 
 @setup("job")
 def _job(session: "Session", words: Words) -> None:
-    """`job NAME prod=id-1`: the checkpoint of a job that has begun to observe these clusters."""
+    """job NAME prod=id-1: the checkpoint of a job that has begun to observe these clusters."""
     folder = session.folder / words.word()
     folder.mkdir(exist_ok=True)
     Checkpoint(folder=folder).record_cluster_ids(dict(one.split("=") for one in words.rest()))
@@ -139,7 +139,7 @@ def _job(session: "Session", words: Words) -> None:
 
 @setup("journal")
 def _journal(session: "Session", words: Words) -> None:
-    """`journal job prod lab:probe`: a failed observation of each of these clusters; what it holds is no `probe`."""
+    """journal job prod lab:probe: a failed observation of each of these clusters; what it holds is no `probe`."""
     with JournalWriter(session.folder / words.word() / "journal") as writer:
         for one in words.rest():
             name, _, kind = one.partition(":")
@@ -150,7 +150,7 @@ def _journal(session: "Session", words: Words) -> None:
 
 @setup("log-rows")
 def _log_rows(session: "Session", words: Words) -> None:
-    """`log-rows job prod 0-9 epoch 1`: a row with these records of the log; `again`: the logs are read again."""
+    """log-rows job prod 0-9 epoch 1: a row with these records of the log; `again`: the logs are read again."""
     folder, cluster, (first, last) = words.word(), words.word(), words.word().split("-")
     with JournalWriter(session.folder / folder / "journal") as writer:
         if words.flag("again"):
@@ -161,13 +161,13 @@ def _log_rows(session: "Session", words: Words) -> None:
 
 @setup("database")
 def _database(session: "Session", words: Words) -> None:
-    """`database job`: the tables of a job that has started."""
+    """database job: the tables of a job that has started."""
     job_database(session.folder / words.word()).create()
 
 
 @setup("undecodable")
 def _undecodable(session: "Session", words: Words) -> None:
-    """`undecodable job`: rows 0 and 2 have records that do not decode, and row 1 is an invalid poll; in quarantine."""
+    """undecodable job: rows 0 and 2 have records that do not decode, and row 1 is an invalid poll; in quarantine."""
     job = Checkpoint(folder=session.folder / words.word())
     topic = data(2, 0, text("orders") + bytes(range(16)) + b"\0")
     # A TopicRecord that ends after its name, and one as recorded by a kraftwatch that does not know TopicRecord.
@@ -190,7 +190,7 @@ def _redacted(base: int, *values: bytes) -> Observation:
 
 @setup("quarantined")
 def _quarantined(session: "Session", words: Words) -> None:
-    """`quarantined job row 2 offset 20`: an item of an older kraftwatch, which knew fewer records."""
+    """quarantined job row 2 offset 20: an item of an older kraftwatch, which knew fewer records."""
     item = {
         "cluster": "prod",
         "sequence": words.number("row"),
@@ -206,7 +206,7 @@ def _quarantined(session: "Session", words: Words) -> None:
 
 @setup("batch")
 def _batch(session: "Session", words: Words) -> None:
-    """`batch FILE [at OFFSET] [damaged|zstd|cut] RECORD ...`: a batch at the end of a log.
+    """batch FILE [at OFFSET] [damaged|zstd|cut] RECORD ...: a batch at the end of a log.
 
     Records: noop, unknown, empty, leader, voters, `config:NAME=VALUE`, order.
     """
@@ -241,7 +241,7 @@ def _record(word: str) -> bytes | tuple[bytes, bytes]:
 
 @setup("server")
 def _server(session: "Session", words: Words) -> None:
-    """`server answers 403`: the HTTP double does, on loopback."""
+    """server answers 403: the HTTP double does, on loopback."""
     status = present(words.number("answers"))
     if session.server is None:
         session.server = session.stack.enter_context(serving())
@@ -250,13 +250,13 @@ def _server(session: "Session", words: Words) -> None:
 
 @setup("base-package")
 def _base_package(session: "Session", _: Words) -> None:
-    """`base-package`: no extra is installed."""
+    """base-package: no extra is installed."""
     session.monkeypatch.setattr(extras, "find_spec", lambda _: None)
 
 
 @setup("fails")
 def _fails(session: "Session", words: Words) -> None:
-    """`fails full FILE`, `fails usage TEXT`: every command does, because the disk is full, or with this sentence."""
+    """fails full FILE, fails usage TEXT: every command does, because the disk is full, or with this sentence."""
     kind, rest = words.word(), " ".join(words.rest()).encode().decode("unicode_escape")
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), rest)
 
@@ -268,7 +268,7 @@ def _fails(session: "Session", words: Words) -> None:
 
 @setup("newer")
 def _newer(session: "Session", words: Words) -> None:
-    """`newer tables job`, `newer journal job`: a newer kraftwatch has changed them."""
+    """newer tables job, newer journal job: a newer kraftwatch has changed them."""
     what, folder = words.word(), session.folder / words.word()
     if what == "tables":
         with closing(job_database(folder)) as database, database.transaction() as connection:
@@ -280,13 +280,13 @@ def _newer(session: "Session", words: Words) -> None:
 
 @setup("held")
 def _held(session: "Session", words: Words) -> None:
-    """`held job`: another kraftwatch uses this checkpoint."""
+    """held job: another kraftwatch uses this checkpoint."""
     session.stack.enter_context(Checkpoint(folder=session.folder / words.word()).held())
 
 
 @setup("election")
 def _election(session: "Session", words: Words) -> None:
-    """`election 1 epoch 2 leader 2`: of which this controller knew when it stopped."""
+    """election 1 epoch 2 leader 2: of which this controller knew when it stopped."""
     epoch, leader = words.number("epoch"), words.number("leader")
     folder = session.folder / f"node-{words.word()}"
     write_quorum_state(folder, leaderId=leader, leaderEpoch=epoch, votedId=-1, data_version=1)
@@ -294,7 +294,7 @@ def _election(session: "Session", words: Words) -> None:
 
 @setup("appended")
 def _appended(session: "Session", words: Words) -> None:
-    """`appended node-3 57 count 1 epoch 2`: records at the end of its log; `gzip`: they are compressed."""
+    """appended node-3 57 count 1 epoch 2: records at the end of its log; `gzip`: they are compressed."""
     epoch, count, gzipped = words.number("epoch") or 1, words.number("count") or 1, words.flag("gzip")
     log, first = session.folder / words.word() / PARTITION / f"{0:020}.log", int(words.word())
     more = batch_of(gzip.compress(record(noop(), 0)), 1, base_offset=first, attributes=1) if gzipped else b""
@@ -303,7 +303,7 @@ def _appended(session: "Session", words: Words) -> None:
 
 @setup("damaged")
 def _damaged(session: "Session", words: Words) -> None:
-    """`damaged node-2 length`, `damaged node-2 offset`: of a batch in the middle of its log."""
+    """damaged node-2 length, damaged node-2 offset: of a batch in the middle of its log."""
     segment = session.folder / words.word() / PARTITION / f"{0:020}.log"
     content = bytearray(segment.read_bytes())
     one = [each for each in scan(bytes(content)) if isinstance(each, RecordBatch)][-4]
@@ -315,7 +315,7 @@ def _damaged(session: "Session", words: Words) -> None:
 
 @setup("static-disk")
 def _static_disk(session: "Session", words: Words) -> None:
-    """`static-disk 1 end 40 voters 1,2`: as Kafka 3.7 writes it: the log has no voters, quorum-state the configured."""
+    """static-disk 1 end 40 voters 1,2: as Kafka 3.7 writes it: the log has no voters, quorum-state the configured."""
     end, voters, node = present(words.number("end")), words.nodes("voters") or (1, 2, 3), words.word()
     folder = write_log_dir(session.folder / f"node-{node}", {0: noops(0, end)})
     (folder / "meta.properties").write_text(f"version=1\ncluster.id=the-cluster\nnode.id={node}\n")
@@ -333,7 +333,7 @@ def _static_disk(session: "Session", words: Words) -> None:
 
 @setup("empty-disk")
 def _empty_disk(session: "Session", words: Words) -> None:
-    """`empty-disk node-3 new`, `formatted` or `started`: what is on it without a log."""
+    """empty-disk node-3 new, formatted or started: what is on it without a log."""
     folder, kind = session.folder / words.word(), words.word()
     shutil.rmtree(folder / PARTITION)
     if kind == "started":
@@ -348,19 +348,19 @@ def _empty_disk(session: "Session", words: Words) -> None:
 
 @setup("move")
 def _move(session: "Session", words: Words) -> None:
-    """`move NAME NAME`: a file or a folder gets another name."""
+    """move NAME NAME: a file or a folder gets another name."""
     (session.folder / words.word()).rename(session.folder / words.word())
 
 
 @setup("remove")
 def _remove(session: "Session", words: Words) -> None:
-    """`remove NAME`: a file is no longer there."""
+    """remove NAME: a file is no longer there."""
     (session.folder / words.word()).unlink()
 
 
 @setup("alerts")
 def _alerts(session: "Session", words: Words) -> None:
-    """`alerts job`: three fire, of two clusters; one has resolved."""
+    """alerts job: three fire, of two clusters; one has resolved."""
     voters = [
         alert(f"voter {node}", rule="voter-lagging", cluster="prod", severity=Severity.WARNING) for node in (1, 2)
     ]
@@ -372,14 +372,14 @@ def _alerts(session: "Session", words: Words) -> None:
 
 @setup("sent")
 def _sent(session: "Session", words: Words) -> None:
-    """`sent alerts.jsonl`: the file of a sink with one alert; its other lines follow."""
+    """sent alerts.jsonl: the file of a sink with one alert; its other lines follow."""
     session.file = session.folder / words.word()
     session.file.write_bytes(to_line(alert(), Millis(NOON_MS + 9_000)))
 
 
 @setup("led")
 def _led(session: "Session", _: Words) -> None:
-    """`led`: the default checkpoint of a job, of whose cluster `a` controller 1 led in epoch 7 two seconds ago."""
+    """led: the default checkpoint of a job, of whose cluster `a` controller 1 led in epoch 7 two seconds ago."""
     checkpoint = Checkpoint(folder=session.folder / "kraftwatch-checkpoint")
     journal(checkpoint.journal, [observed(_ANSWER, Millis(session.now_ms - 2_000))])
     checkpoint.record_cluster_ids({"a": "cluster-id"})
@@ -387,7 +387,7 @@ def _led(session: "Session", _: Words) -> None:
 
 @setup("endpoints")
 def _endpoints(session: "Session", words: Words) -> None:
-    """`endpoints job`: its journal holds where the nodes of cluster `a` listen."""
+    """endpoints job: its journal holds where the nodes of cluster `a` listen."""
     known = KnownEndpoints(polled=_ANSWER.nodes)
     with JournalWriter(session.folder / words.word() / "journal") as writer:
         writer.append([observed(_ANSWER, Millis(session.now_ms - 1_000))])
@@ -397,7 +397,7 @@ def _endpoints(session: "Session", words: Words) -> None:
 
 @setup("answers-as")
 def _answers_as(session: "Session", words: Words) -> None:
-    """`answers-as ID`: the nodes report this cluster id."""
+    """answers-as ID: the nodes report this cluster id."""
     cluster_id = words.word()
     session.monkeypatch.setattr("streaming.query.live.identify", lambda *_: cluster_id)
 

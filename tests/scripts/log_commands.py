@@ -1,9 +1,5 @@
-"""`append`: one record of the metadata log, in words. Scripts of a simulated quorum and of a bare log share it.
+"""One record of the metadata log, in words: situations, scripts of a simulated quorum and of a bare log share it."""
 
-Each command is documented in the function that runs it.
-"""
-
-from collections.abc import Callable, Mapping
 from typing import TypedDict
 
 from connectors.observations.log_event import (
@@ -16,8 +12,8 @@ from connectors.observations.log_event import (
     UnknownRecords,
 )
 from rules.model.identifiers import NodeId, Offset
-from tests.scripts.log_script import LogScript
-from tests.scripts.script_words import (
+from tests.commands import (
+    Commands,
     Words,
     broker_endpoints,
     directories,
@@ -27,26 +23,30 @@ from tests.scripts.script_words import (
     topic_and_partition,
     voter,
 )
+from tests.scripts.log_script import LogScript
+
+record: Commands[LogScript] = Commands("a record of the metadata log")
 
 
 def append(log: LogScript, text: str) -> None:
     """Appends the record of `voters 1-a 2-b` and the like to a log."""
-    words = Words(text)
-    RECORDS[words.word()](log, words)
-    words.end()
+    record.run(log, text)
 
 
+@record("leader")
 def _leader(log: LogScript, words: Words) -> None:
     """leader 2 [epoch 5] [voters 1,2,3] [granted 2,3]: a LeaderChangeMessage."""
     epoch, voters, granted = words.number("epoch"), words.nodes("voters"), words.nodes("granted")
     log.leader(int(words.word()), epoch, voters=voters or (), granted=granted or ())
 
 
-def _kraft_version(log: LogScript, words: Words) -> None:
+@record("kraft-version")
+def _kraft_version(log: LogScript, version: int) -> None:
     """kraft-version 1: 1 is a dynamic quorum."""
-    log.kraft(int(words.word()))
+    log.kraft(version)
 
 
+@record("voters")
 def _voters(log: LogScript, words: Words) -> None:
     """voters 1-a 2-b@c2:19093 [epoch 5]: a VotersRecord."""
     epoch = words.number("epoch")
@@ -54,11 +54,13 @@ def _voters(log: LogScript, words: Words) -> None:
     log.voters(*map(voter, words.rest()))
 
 
-def _feature(log: LogScript, words: Words) -> None:
+@record("feature")
+def _feature(log: LogScript, name: str, level: int) -> None:
     """feature metadata.version 27: its finalized level; 0 removes it."""
-    log.feature(words.word(), int(words.word()))
+    log.feature(name, level)
 
 
+@record("controller")
 def _controller(log: LogScript, words: Words) -> None:
     """controller 2 [at c2:19093] [incarnation x] [supports metadata.version=7-29,..]: it registers."""
     where, incarnation, supports = words.option("at"), words.option("incarnation"), words.option("supports")
@@ -70,6 +72,7 @@ def _controller(log: LogScript, words: Words) -> None:
     )
 
 
+@record("broker")
 def _broker(log: LogScript, words: Words) -> None:
     """broker 101 [alive] [at b1:9092] [incarnation x] [supports metadata.version=7-29] [dirs a,b]: it registers.
 
@@ -91,45 +94,52 @@ def _broker(log: LogScript, words: Words) -> None:
     )
 
 
-def _log_dirs(log: LogScript, words: Words) -> None:
+@record("log-dirs")
+def _log_dirs(log: LogScript, node: int, online: str) -> None:
     """log-dirs 101 a,b: these log directories of the broker are online, and no others (KIP-858)."""
-    node = int(words.word())
-    log.broker_change(node, log_dirs=directories(words.word()))
+    log.broker_change(node, log_dirs=directories(online))
 
 
-def _broker_change(*, fenced: bool | None = None, shutdown: bool | None = None) -> Callable[[LogScript, Words], None]:
-    """fence 101, unfence 101, shut-down 101, end-shut-down 101: a BrokerRegistrationChangeRecord."""
-
-    def change(log: LogScript, words: Words) -> None:
-        log.broker_change(int(words.word()), fenced=fenced, shutdown=shutdown)
-
-    return change
+@record("fence", "unfence")
+def _fence(log: LogScript, words: Words) -> None:
+    """fence 101, unfence 101: a BrokerRegistrationChangeRecord."""
+    log.broker_change(int(words.word()), fenced=words.command == "fence")
 
 
-def _unregister(log: LogScript, words: Words) -> None:
+@record("shut-down", "end-shut-down")
+def _shut_down(log: LogScript, words: Words) -> None:
+    """shut-down 101, end-shut-down 101: a BrokerRegistrationChangeRecord of a controlled shutdown."""
+    log.broker_change(int(words.word()), shutdown=words.command == "shut-down")
+
+
+@record("unregister")
+def _unregister(log: LogScript, node: int) -> None:
     """unregister 101: the broker's registration is deleted."""
-    log.write(BrokerUnregistered(at=log.at(), id=NodeId(int(words.word()))))
+    log.write(BrokerUnregistered(at=log.at(), id=NodeId(node)))
 
 
-def _unregister_controller(log: LogScript, words: Words) -> None:
+@record("unregister-controller")
+def _unregister_controller(log: LogScript, node: int) -> None:
     """unregister-controller 4: the controller's registration is deleted (Kafka 4.4)."""
-    log.write(ControllerUnregistered(at=log.at(), id=NodeId(int(words.word()))))
+    log.write(ControllerUnregistered(at=log.at(), id=NodeId(node)))
 
 
-def _topic(log: LogScript, words: Words) -> None:
+@record("topic")
+def _topic(log: LogScript, topic: str, *partitions: str) -> None:
     """topic orders [0:101,102 1:102,101]: a topic, and partitions with these replicas, all in sync."""
-    topic = words.word()
     log.topic(topic)
-    for each in words.rest():
+    for each in partitions:
         number, _, replicas = each.partition(":")
         log.partition(topic, int(number), *nodes(replicas))
 
 
-def _remove_topic(log: LogScript, words: Words) -> None:
+@record("remove-topic")
+def _remove_topic(log: LogScript, topic: str) -> None:
     """remove-topic orders: it and its partitions are deleted."""
-    log.remove_topic(words.word())
+    log.remove_topic(topic)
 
 
+@record("partition")
 def _partition(log: LogScript, words: Words) -> None:
     """partition orders-0 101,102 [elr 103] [recovering] [dirs a,c]: a PartitionRecord; all replicas are in sync."""
     elr, recovering, dirs = words.nodes("elr"), words.flag("recovering"), words.directories("dirs")
@@ -138,6 +148,7 @@ def _partition(log: LogScript, words: Words) -> None:
     log.partition(topic, number, *replicas, elr=elr or (), recovering=recovering, directories=dirs or ())
 
 
+@record("change")
 def _change(log: LogScript, words: Words) -> None:
     """change orders-0 [isr 101] [leader 101|none] [recovering yes|no], and what else has changed.
 
@@ -157,16 +168,17 @@ def _change(log: LogScript, words: Words) -> None:
     )
 
 
+@record("unclean-election")
 def _elect_uncleanly(log: LogScript, words: Words) -> None:
     """unclean-election orders-0 102 [elr ..]: 102 is the leader and the ISR now, and the partition is RECOVERING."""
     sets, partition, leader = _further_sets(words), words.word(), int(words.word())
     log.change(*topic_and_partition(partition), isr=(leader,), leader=leader, recovering=True, **sets)
 
 
-def _recovered(log: LogScript, words: Words) -> None:
+@record("recovered")
+def _recovered(log: LogScript, partition: str, isr: str) -> None:
     """recovered orders-0 101,102: these replicas are the ISR, and the partition is RECOVERED."""
-    partition, isr = words.word(), nodes(words.word())
-    log.change(*topic_and_partition(partition), isr=isr, recovering=False)
+    log.change(*topic_and_partition(partition), isr=nodes(isr), recovering=False)
 
 
 class FurtherSets(TypedDict):
@@ -190,16 +202,19 @@ def _further_sets(words: Words) -> FurtherSets:
     }
 
 
-def _clear_elr(log: LogScript, words: Words) -> None:
+@record("clear-elr")
+def _clear_elr(log: LogScript, topic: str) -> None:
     """clear-elr orders: the eligible leader replicas of its partitions."""
-    log.write(ElrCleared(at=log.at(), topic=words.word()))
+    log.write(ElrCleared(at=log.at(), topic=topic))
 
 
-def _producer_ids(log: LogScript, words: Words) -> None:
+@record("producer-ids")
+def _producer_ids(log: LogScript, broker: int) -> None:
     """producer-ids 101: the broker asks for a block of producer ids."""
-    log.write(ProducerIdsAllocated(at=log.at(), broker=NodeId(int(words.word()))))
+    log.write(ProducerIdsAllocated(at=log.at(), broker=NodeId(broker)))
 
 
+@record("config")
 def _config(log: LogScript, words: Words) -> None:
     """config orders min-isr 2, config cluster min-isr none: min.insync.replicas of a topic, or else of its others."""
     topic, value = words.word(), words.option("min-isr")
@@ -208,11 +223,13 @@ def _config(log: LogScript, words: Words) -> None:
     log.write(MinInSyncReplicasSet(at=at, topic=None if topic == "cluster" else topic, value=number))
 
 
-def _zk_migration(log: LogScript, words: Words) -> None:
+@record("zk-migration")
+def _zk_migration(log: LogScript, state: str) -> None:
     """zk-migration migration: its state, which is also none, pre-migration or post-migration (KIP-866)."""
-    log.zk_migration(words.word())
+    log.zk_migration(state)
 
 
+@record("transaction")
 def _transaction(log: LogScript, words: Words) -> None:
     """transaction begin [unnamed], transaction end, transaction abort: a metadata transaction (KIP-868)."""
     unnamed = words.flag("unnamed")
@@ -227,51 +244,22 @@ def _transaction(log: LogScript, words: Words) -> None:
             raise AssertionError(f"a transaction cannot {other}")
 
 
-def _noops(log: LogScript, words: Words) -> None:
+@record("noops")
+def _noops(log: LogScript, count: int) -> None:
     """noops 3: records that change nothing."""
-    log.noops(int(words.word()))
+    log.noops(count)
 
 
-def _undecodable(log: LogScript, words: Words) -> None:
+@record("undecodable")
+def _undecodable(log: LogScript, *reason: str) -> None:
     """undecodable REASON: a record that cannot be decoded, and why."""
-    log.write(Undecodable(offset=Offset(log.offset), reason=" ".join(words.rest()), length=17))
+    log.write(Undecodable(offset=Offset(log.offset), reason=" ".join(reason), length=17))
     log.noops(1)
 
 
-def _unknown_record(log: LogScript, words: Words) -> None:
+@record("unknown-record")
+def _unknown_record(log: LogScript, record: str, version: int) -> None:
     """unknown-record 501 0: one of a newer Kafka, or of another product: its type's number or name, its version."""
-    record, version = words.word(), int(words.word())
     name = f"record type {record}" if record.isdigit() else record
     known = None if record.isdigit() else record
     log.write(UnknownRecords(at=log.at(), name=f"{name} version {version}", kafka_class=known))
-
-
-RECORDS: Mapping[str, Callable[[LogScript, Words], None]] = {
-    "leader": _leader,
-    "kraft-version": _kraft_version,
-    "voters": _voters,
-    "feature": _feature,
-    "controller": _controller,
-    "broker": _broker,
-    "log-dirs": _log_dirs,
-    "fence": _broker_change(fenced=True),
-    "unfence": _broker_change(fenced=False),
-    "shut-down": _broker_change(shutdown=True),
-    "end-shut-down": _broker_change(shutdown=False),
-    "unregister": _unregister,
-    "unregister-controller": _unregister_controller,
-    "topic": _topic,
-    "remove-topic": _remove_topic,
-    "partition": _partition,
-    "change": _change,
-    "unclean-election": _elect_uncleanly,
-    "recovered": _recovered,
-    "clear-elr": _clear_elr,
-    "config": _config,
-    "producer-ids": _producer_ids,
-    "zk-migration": _zk_migration,
-    "transaction": _transaction,
-    "noops": _noops,
-    "undecodable": _undecodable,
-    "unknown-record": _unknown_record,
-}

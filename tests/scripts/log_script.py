@@ -42,7 +42,7 @@ from rules.model.replica import Poll, Replica
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
-from tests.scripts import script_words
+from tests.commands import replica_key
 
 START = Millis(1_000_000)
 POLL_MS = Millis(50_000)
@@ -54,7 +54,7 @@ def ids(*nodes: int) -> tuple[NodeId, ...]:
     return tuple(NodeId(node) for node in nodes)
 
 
-key = script_words.replica_key
+key = replica_key
 """The key of `2-old`: node 2 with directory id old; of `2`: without one."""
 
 

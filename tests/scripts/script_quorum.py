@@ -27,6 +27,7 @@ from rules.model.monitoring import (
 )
 from rules.model.replica import Poll, Replica
 from streaming.replay.decoded_row import DecodedRow
+from tests.commands import Commands, Milliseconds, Words, numbers
 from tests.quiet_rows import RowUrgency
 from tests.record_image import snapshot
 from tests.scripts.log_script import LogScript
@@ -35,6 +36,7 @@ START = Millis(1_700_000_000_000)
 LEADER_CLOCK_OFFSET_MS = 43_456
 """How far each leader's clock is ahead of the monitor's, so that a test fails if the two clocks are mixed."""
 SECOND = 1_000
+quorum_command: Commands["ScriptedQuorum"] = Commands("a simulated quorum")
 PROTOCOLS = {"CONTROLLER": "PLAINTEXT", "CONTROLLER_SSL": "SSL"}
 """The listeners that a controller may have, at consecutive ports."""
 
@@ -182,6 +184,12 @@ class ScriptedQuorum:
 
     # --- commands -----------------------------------------------------------------------------------------------
 
+    @quorum_command("voters")
+    def voters_and_brokers(self, words: Words) -> None:
+        """voters 1,2,3 brokers 101,102: starts a healthy quorum."""
+        brokers = words.option("brokers")
+        self.begin(numbers(words.word()), [] if brokers is None else numbers(brokers))
+
     def begin(self, voters: list[int], brokers: list[int]) -> None:
         """Starts a healthy quorum with these voters and brokers, all up."""
         for number in voters:
@@ -197,144 +205,263 @@ class ScriptedQuorum:
         for number in brokers:
             self._register(self._install(number, broker=True))
 
-    def kill(self, number: int) -> None:
-        """Kills the process. Kafka fences a broker nine seconds later; here it is fenced at once."""
-        node = self.nodes[number]
-        node.up, node.stopped_at_ms = False, self.now_ms
-        self.stopped[node.key] = StoppedReplica(node.end_offset, self.now_ms)
-        voting = [
-            one for one in self.voters.values() if self.nodes[one.key.id].up and self.nodes[one.key.id].key == one.key
-        ]
-        if number == self.leader or len(voting) < len(self.voters) // 2 + 1:
-            # A leader that hears from no majority resigns (KIP-595, check quorum).
-            self.leader, self.election_due_ms = None, self.now_ms + 2 * SECOND
-        if node.broker:
-            self.records.broker_change(number, fenced=True)
+    @quorum_command("static")
+    def make_static(self) -> None:
+        """static: the quorum is static (kraft.version 0). Before `voters`."""
+        self.static = True
 
-    def start(self, number: int) -> None:
-        """Starts the process: it registers, and fetches when there is a leader."""
-        node = self.nodes[number]
-        node.up, node.stopped_at_ms = True, None
-        self.replaced.discard(number)
-        self.unserved.pop(number, None)
-        self.hanging.discard(number)
-        self.stopped.pop(node.key, None)
-        voter = self.voters.get(number)
-        if voter is not None and voter.key == node.key and voter.endpoints != node.endpoints:
-            node.update_due_ms = self.now_ms + 5 * SECOND
-        self._register(node)
-        if self.leader is None and self.election_due_ms is None:
-            self.election_due_ms = self.now_ms + 2 * SECOND
+    @quorum_command("deny")
+    def deny(self, what: str) -> None:
+        """deny log, deny nothing: whether Fetch is denied; DescribeQuorum is always allowed."""
+        self.log_denied = what == "log"
 
-    def listen(self, number: int, listeners: tuple[str, ...]) -> None:
-        """Restarts a controller with these listeners."""
+    @quorum_command("kill")
+    def kill(self, *numbers: int) -> None:
+        """kill 1 2: kills the processes. Kafka fences a broker nine seconds later; here it is fenced at once."""
+        for number in numbers:
+            node = self.nodes[number]
+            node.up, node.stopped_at_ms = False, self.now_ms
+            self.stopped[node.key] = StoppedReplica(node.end_offset, self.now_ms)
+            voters = [self.nodes[number] for number in self.voters]
+            voting = [one for one in voters if one.up and self.voters[one.id].key == one.key]
+            if number == self.leader or len(voting) < len(self.voters) // 2 + 1:
+                # A leader that hears from no majority resigns (KIP-595, check quorum).
+                self.resign()
+            if node.broker:
+                self.records.broker_change(number, fenced=True)
+
+    @quorum_command("start")
+    def start(self, *numbers: int) -> None:
+        """start 1 2: starts the processes: they register, and fetch when there is a leader."""
+        for number in numbers:
+            node = self.nodes[number]
+            node.up, node.stopped_at_ms = True, None
+            self.replaced.discard(number)
+            self.unserved.pop(number, None)
+            self.hanging.discard(number)
+            self.stopped.pop(node.key, None)
+            voter = self.voters.get(number)
+            if voter is not None and voter.key == node.key and voter.endpoints != node.endpoints:
+                node.update_due_ms = self.now_ms + 5 * SECOND
+            self._register(node)
+            if self.leader is None and self.election_due_ms is None:
+                self.election_due_ms = self.now_ms + 2 * SECOND
+
+    @quorum_command("move-endpoint")
+    def move_endpoint(self, number: int, address: str) -> None:
+        """move-endpoint 2 HOST:PORT: stops a controller, changes its endpoint and starts it."""
         self.kill(number)
-        self.nodes[number].listeners = listeners
+        host, _, port = address.partition(":")
+        self.nodes[number].host, self.nodes[number].port = host, int(port)
         self.start(number)
 
+    @quorum_command("listeners")
+    def listen(self, number: int, listeners: str) -> None:
+        """listeners 1 CONTROLLER,CONTROLLER_SSL: restarts a controller with these listeners."""
+        self.kill(number)
+        self.nodes[number].listeners = tuple(listeners.split(","))
+        self.start(number)
+
+    @quorum_command("make-dynamic")
     def make_dynamic(self) -> None:
-        """Runs kafka-features upgrade --feature kraft.version=1: the leader writes the configured voters."""
+        """make-dynamic: kafka-features upgrade --feature kraft.version=1: the leader writes the configured voters."""
         self.static = False
         self.records.kraft(1)
         self._write_voters()
 
+    @quorum_command("replace-disk")
     def replace_disk(self, number: int, directory: str) -> None:
-        """Stops it, replaces its disk, formats it without initial controllers and starts it."""
+        """replace-disk 2 new: stops it, replaces its disk, formats it without initial controllers and starts it."""
         self.kill(number)
         node = self.nodes[number]
         node.directory, node.end_offset, node.standalone, node.cut_off = directory, 0, False, False
         self.start(number)
 
+    @quorum_command("standalone")
     def make_standalone(self, number: int, directory: str) -> None:
-        """Formats the disk of a controller with --standalone: it leads a quorum of its own in epoch 1."""
+        """standalone 3 new: formats the disk of a controller with --standalone: it leads a quorum of its own."""
         self.cut_off(number)
         node = self.nodes[number]
         node.directory, node.end_offset, node.standalone = directory, 0, True
 
-    def restore_log(self, number: int, offset: int, seconds: int) -> None:
-        """Stops it, restores its log to an older end and starts it; it catches up after so many seconds."""
+    @quorum_command("restore-log")
+    def restore_log(self, number: int, offset: int, lasts_ms: Milliseconds) -> None:
+        """restore-log 2 40 20s: stops it, restores its log to an older end and starts it; it catches up within 20 s."""
         self.kill(number)
         node = self.nodes[number]
         self.start(number)
-        node.end_offset, node.regressed_until_ms = offset, self.now_ms + seconds * SECOND
+        node.end_offset, node.regressed_until_ms = offset, self.now_ms + lasts_ms
 
+    @quorum_command("copy")
     def copy(self, number: int) -> None:
-        """Starts a second process with the controller's node id, on another host and disk."""
+        """copy 2: starts a second process with the controller's node id, on another host and disk."""
         self.copies[number] = ScriptedNode(id=number, directory=f"copy{number}", host=f"copy{number}.test", port=9093)
 
+    @quorum_command("end-copy")
     def end_copy(self, number: int) -> None:
-        """Stops the second process; the first one stays registered."""
+        """end-copy 2: stops the second process; the first one stays registered."""
         copy = self.copies.pop(number)
         self.stopped[copy.key] = StoppedReplica(self.records.offset, self.now_ms)
         self._register(self.nodes[number], again=True)
 
+    @quorum_command("add-observer")
     def add_observer(self, number: int) -> None:
-        """Starts a controller that was formatted without initial controllers: it is an observer."""
+        """add-observer 4: starts a controller that was formatted without initial controllers."""
         self._register(self._install(number))
 
+    @quorum_command("refused")
     def refuse(self, number: int) -> None:
-        """Starts a process whose registration is refused: it fetches."""
+        """refused 103: starts a broker whose registration is refused: it fetches."""
         self._install(number, broker=True)
 
+    @quorum_command("register")
     def register(self, number: int) -> None:
-        """The registration is accepted now."""
+        """register 103: the registration is accepted now."""
         self._register(self.nodes[number])
 
+    @quorum_command("add-controller")
     def add(self, number: int) -> None:
-        """Runs add-controller."""
+        """add-controller 4: it is a voter then."""
         self.voters[number] = self._voter(number)
         self._write_voters()
 
+    @quorum_command("remove-controller")
     def remove(self, number: int) -> None:
-        """Runs remove-controller."""
+        """remove-controller 3: it is no voter then."""
         del self.voters[number]
         self._write_voters()
 
+    @quorum_command("cut-off")
     def cut_off(self, number: int) -> None:
-        """Cuts a controller off from the others; it runs and answers the monitor."""
+        """cut-off 1: cuts a controller off from the others; it runs and answers the monitor."""
         node = self.nodes[number]
         self.kill(number)
         node.up, node.cut_off = True, True
 
+    @quorum_command("stop-fetching")
     def stop_fetching(self, number: int) -> None:
-        """A broker's metadata fetching stops; its heartbeats go on."""
+        """stop-fetching 101: a broker's metadata fetching stops; its heartbeats go on."""
         node = self.nodes[number]
         node.cut_off = True
         self.stopped[node.key] = StoppedReplica(node.end_offset, self.now_ms)
 
+    @quorum_command("reconnect")
     def reconnect(self, number: int) -> None:
-        """Reconnects a controller that was cut off, or a broker that stopped fetching."""
+        """reconnect 1: reconnects a controller that was cut off, or a broker that stopped fetching."""
         node = self.nodes[number]
         node.cut_off = False
         self.stopped.pop(node.key, None)
 
-    def upgrade(self, number: int, metadata_version: int) -> None:
-        """Restarts a node with a version that supports metadata.versions up to this."""
-        self.kill(number)
-        self.nodes[number].supports = metadata_version
-        self.start(number)
+    @quorum_command("serve-no-new-connection")
+    def serve_no_new_connection(self, how: str, *numbers: int) -> None:
+        """serve-no-new-connection accepted 1 2: until it starts, a controller does not answer on a new connection.
 
+        serve-no-new-connection timed-out 1: nor does it accept one.
+        """
+        self.unserved |= dict.fromkeys(numbers, Connection(how))
+
+    @quorum_command("intercept")
+    def intercept(self, number: int) -> None:
+        """intercept 1: something that is no Kafka node answers at a controller's endpoint."""
+        self.replaced.add(number)
+
+    @quorum_command("end-intercept")
+    def end_intercept(self, number: int) -> None:
+        """end-intercept 1: the controller answers there again."""
+        self.replaced.discard(number)
+
+    @quorum_command("replace")
+    def replace(self, number: int) -> None:
+        """replace 1: kills a controller; something that is no Kafka node answers at its endpoint, until it starts."""
+        self.kill(number)
+        self.intercept(number)
+
+    @quorum_command("clock")
+    def set_clock(self, number: int, ahead_ms: Milliseconds) -> None:
+        """clock 3 90s: the controller's clock is so far ahead of the others'."""
+        self.clock_ahead_ms[number] = ahead_ms
+
+    @quorum_command("unrecorded")
+    def answer_unrecorded(self, address: str, leader: int = 0) -> None:
+        """unrecorded HOST:PORT 9: a configured address that no node records names this leader; HOST:PORT: none answers.
+
+        It is asked every minute.
+        """
+        self.unrecorded[address] = leader
+        if not leader:
+            del self.unrecorded[address]
+
+    @quorum_command("upgrade")
+    def upgrade(self, metadata_version: int, *numbers: int) -> None:
+        """upgrade 33 1 2: restarts nodes with a version that supports metadata.versions up to this."""
+        for number in numbers:
+            self.kill(number)
+            self.nodes[number].supports = metadata_version
+            self.start(number)
+
+    @quorum_command("finalize")
     def finalize(self, metadata_version: int) -> None:
-        """Runs kafka-features upgrade."""
+        """finalize 33: kafka-features upgrade."""
         self.records.feature("metadata.version", metadata_version)
 
-    def be_late(self, node: int, lag_ms: int) -> None:
-        """Lets a controller lag by so much from now on."""
-        late = self.nodes[node]
-        late.late_ms, late.late_since_ms, late.late_from = lag_ms, self.now_ms, self.records.offset
+    @quorum_command("late")
+    def be_late(self, lag_ms: Milliseconds, *numbers: int) -> None:
+        """late 5s 2 3: these controllers lag by so much from now on."""
+        for late in map(self.nodes.__getitem__, numbers):
+            late.late_ms, late.late_since_ms, late.late_from = lag_ms, self.now_ms, self.records.offset
 
+    @quorum_command("hang-event-thread")
     def hang_event_thread(self, number: int) -> None:
-        """The event thread of a controller hangs: while it is active it appends nothing, and answers."""
+        """hang-event-thread 1: that of a controller: while it is active it appends nothing, and answers."""
         self.hanging.add(number)
 
+    @quorum_command("resign")
     def resign(self) -> None:
-        """Makes the leader resign without a restart."""
+        """resign: the leader resigns without a restart."""
         self.leader, self.election_due_ms = None, self.now_ms + 2 * SECOND
 
-    def force_voters(self, voters: list[int]) -> None:
-        """Writes a VotersRecord with these voters, as disaster recovery does."""
-        self.voters = {number: self._voter(number) for number in voters}
+    @quorum_command("force-voters")
+    def force_voters(self, voters: str) -> None:
+        """force-voters 1,2: a VotersRecord with these voters, as disaster recovery writes it."""
+        self.voters = {number: self._voter(number) for number in numbers(voters)}
         self._write_voters()
+
+    @quorum_command("noops")
+    def set_noops(self, state: str) -> None:
+        """noops off, noops on: whether metadata.max.idle.interval.ms is above 0."""
+        self.noops = state == "on"
+
+    @quorum_command("snapshots")
+    def set_snapshots(self, state: str) -> None:
+        """snapshots off, snapshots on: whether the leader takes a snapshot every hour."""
+        self.snapshots = state == "on"
+
+    @quorum_command("compact")
+    def compact(self) -> None:
+        """compact: deletes the part of the log that was not read; the next fetch is answered with a snapshot."""
+        self.compacted = True
+
+    @quorum_command("drop-names")
+    def drop_names(self, *numbers: int) -> None:
+        """drop-names, drop-names 2: the DNS names of all or of these controllers do not resolve."""
+        self.names_unresolvable |= not numbers
+        self.lost_hosts.update(numbers)
+
+    @quorum_command("add-names")
+    def add_names(self, *numbers: int) -> None:
+        """add-names, add-names 2: they resolve again."""
+        self.names_unresolvable &= bool(numbers)
+        self.lost_hosts.difference_update(numbers)
+
+    @quorum_command("resolver")
+    def set_resolver(self, state: str) -> None:
+        """resolver fails, resolver answers: that of the monitor's host."""
+        self.resolver_fails = state == "fails"
+
+    @quorum_command("observations")
+    def set_observations(self, reason: str) -> None:
+        """observations timed-out, observations succeed: every observation fails for this reason, or succeeds."""
+        self.observations_fail = None if reason == "succeed" else Reason(reason)
 
     def topic(self, name: str, partitions: dict[int, tuple[int, ...]]) -> None:
         """Creates a topic with these replicas, all in sync."""

@@ -33,8 +33,8 @@ from rules.model.identifiers import Millis
 from rules.model.job_state import JobState
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
+from tests.commands import milliseconds
 from tests.scripts.script_text import commands_of
-from tests.scripts.script_words import milliseconds
 from tests.situation import commands, job_commands
 from tests.situation.kept import once_for_each_quorum
 

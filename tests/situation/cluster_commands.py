@@ -1,14 +1,11 @@
-"""The commands for the cluster and its monitor: voters, brokers, versions, how it is observed.
-
-Each is documented in the function that runs it.
-"""
+"""The commands for the cluster and its monitor: voters, brokers, versions, how it is observed."""
 
 from dataclasses import replace
 
 from rules.model.monitoring import (
     Vantage,
 )
-from tests.scripts.script_words import Words, milliseconds, numbers
+from tests.commands import Words, milliseconds, numbers
 from tests.situation.registry import command
 from tests.situation.situation import (
     NOW,

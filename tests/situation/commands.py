@@ -1,6 +1,6 @@
 """The commands that describe a situation: `situation("stopped 2", "fenced 101 since 200s")` returns its Quorum.
 
-Each command is documented in the function that runs it. An age such as `since 75s` is the time from then to now.
+An age such as `since 75s` is the time from then to now.
 """
 
 from collections.abc import Iterable
@@ -17,6 +17,7 @@ from tests.situation import (  # noqa: F401 - they register their commands
     partitions_commands,
     replicas_commands,
 )
+from tests.situation.registry import command as command
 from tests.situation.registry import run_all
 from tests.situation.situation import Situation
 

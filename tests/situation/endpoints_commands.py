@@ -1,7 +1,4 @@
-"""The commands for the probes of the voters' endpoints, and their certificates.
-
-Each is documented in the function that runs it.
-"""
+"""The commands for the probes of the voters' endpoints, and their certificates."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,7 +17,7 @@ from rules.model.monitoring import (
     Resolution,
     ServerCertificate,
 )
-from tests.scripts.script_words import Words, endpoint, milliseconds, numbers
+from tests.commands import Words, endpoint, milliseconds, numbers
 from tests.situation.registry import age, command, run
 from tests.situation.situation import (
     DAY,

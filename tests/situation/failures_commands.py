@@ -1,7 +1,4 @@
-"""The commands for failed observations, lost metadata and damaged batches.
-
-Each is documented in the function that runs it.
-"""
+"""The commands for failed observations, lost metadata and damaged batches."""
 
 from rules.model.identifiers import Epoch, NodeId, Offset, SnapshotId
 from rules.model.monitoring import (
@@ -10,7 +7,7 @@ from rules.model.monitoring import (
     ObservationSource,
     Reason,
 )
-from tests.scripts.script_words import Words, milliseconds, numbers
+from tests.commands import Words, milliseconds, numbers
 from tests.situation.registry import address, age, command, run
 from tests.situation.situation import (
     NOW,

@@ -1,9 +1,5 @@
-"""The commands that describe what a job observes of itself: `job("sink slack failing HTTP 503 pending 3")`.
+"""The commands that describe what a job observes of itself: `job("sink slack failing HTTP 503 pending 3")`."""
 
-Each command is documented in the function that runs it.
-"""
-
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 
@@ -21,18 +17,18 @@ from rules.model.job_state import (
     WaitingLog,
 )
 from rules.model.monitoring import Reason
-from tests.scripts.script_words import Words, milliseconds
+from tests.commands import Commands, Milliseconds, Words, milliseconds
 from tests.situation.situation import NOW
+
+command: Commands[JobState] = Commands("what a job observes of itself")
 
 
 @cache
 def job(*commands: str) -> JobState:
     """Returns the state of a job after these commands. Without any it is healthy, and notifies for a day."""
     state = JobState(now_ms=NOW, watched_since_ms=Millis(NOW - 86_400_000))
-    for command in commands:
-        words = Words(command)
-        state = COMMANDS[words.word()](state, words)
-        words.end()
+    for text in commands:
+        state = command.run(state, text)
     return state
 
 
@@ -44,6 +40,7 @@ def _words(words: Words) -> str:
     return " ".join(words.rest())
 
 
+@command("sink")
 def _sink(state: JobState, words: Words) -> JobState:
     """sink slack [unknown] [pending 3] [refuses A,B] [failing WHY]: a sink, and why delivery to it fails."""
     unknown, pending, refuses = words.flag("unknown"), words.number("pending") or 0, words.option("refuses")
@@ -59,6 +56,7 @@ def _sink(state: JobState, words: Words) -> JobState:
     return replace(state, sinks=(*state.sinks, one))
 
 
+@command("relay")
 def _relay(state: JobState, words: Words) -> JobState:
     """relay prod [newest 90s] [read 1s] [topic kraftwatch] [never]: when its newest row came; `never`: none has."""
     newest, read = _ago(words, "newest", "0s"), _ago(words, "read", "1s")
@@ -67,6 +65,7 @@ def _relay(state: JobState, words: Words) -> JobState:
     return replace(state, relays=(*state.relays, one))
 
 
+@command("refused")
 def _refused(state: JobState, words: Words) -> JobState:
     """refused prod time [appended 2m] [newest 2s] REASON: rows of a topic that are refused.
 
@@ -86,6 +85,7 @@ def _refused(state: JobState, words: Words) -> JobState:
     return replace(state, refused=(*state.refused, one))
 
 
+@command("audit")
 def _audit(state: JobState, words: Words) -> JobState:
     """audit unreadable, audit CONTRACT [suite observations] [grave] [rows 2] [of 5000] [clusters prod] [EXAMPLE]."""
     suite, grave = words.option("suite") or "observations", words.flag("grave")
@@ -107,6 +107,7 @@ def _audit(state: JobState, words: Words) -> JobState:
     return replace(state, audit=AuditState(at_ms=at_ms, broken=(*broken, one)))
 
 
+@command("waiting")
 def _waiting(state: JobState, words: Words) -> JobState:
     """waiting prod 5000000 [since 40s]: bytes of its metadata log wait to be evaluated."""
     since = _ago(words, "since", "40s")
@@ -114,21 +115,25 @@ def _waiting(state: JobState, words: Words) -> JobState:
     return replace(state, waiting=(*state.waiting, one))
 
 
-def _not_evaluated(state: JobState, words: Words) -> JobState:
+@command("not-evaluated")
+def _not_evaluated(state: JobState, *clusters: str) -> JobState:
     """not-evaluated a b: clusters of which no status has come since the job started."""
-    return replace(state, not_evaluated=(*state.not_evaluated, *words.rest()))
+    return replace(state, not_evaluated=(*state.not_evaluated, *clusters))
 
 
-def _late(state: JobState, words: Words) -> JobState:
+@command("late")
+def _late(state: JobState, by_ms: Milliseconds) -> JobState:
     """late 20s: how long after it was made the newest observation was evaluated."""
-    return replace(state, late_ms=Millis(milliseconds(words.word())))
+    return replace(state, late_ms=Millis(by_ms))
 
 
-def _monitored(state: JobState, words: Words) -> JobState:
+@command("monitored")
+def _monitored(state: JobState, count: int) -> JobState:
     """monitored 4: the number of configured clusters."""
-    return replace(state, monitored=int(words.word()))
+    return replace(state, monitored=count)
 
 
+@command("blind")
 def _blind(state: JobState, words: Words) -> JobState:
     """blind a,b [since 40s] [reasons unresolvable,timed-out] [critical] [alert TEXT]: nothing of them is observed."""
     since, reasons = _ago(words, "since", "40s"), words.option("reasons") or "timed-out"
@@ -147,12 +152,14 @@ def _blind(state: JobState, words: Words) -> JobState:
     return replace(state, blind=(*state.blind, *found))
 
 
+@command("cut-off")
 def _cut_off(state: JobState, words: Words) -> JobState:
     """cut-off a,b [ago 5s]: the clusters that the alert which fires lists as not observed from this host."""
     at_ms = _ago(words, "ago", "5s")
     return replace(state, cut_off=tuple(words.word().split(",")), cut_off_at_ms=at_ms)
 
 
+@command("missing")
 def _missing(state: JobState, words: Words) -> JobState:
     """missing store [since 70s] WHY: something that the job needs and does not have."""
     since = _ago(words, "since", "70s")
@@ -160,12 +167,13 @@ def _missing(state: JobState, words: Words) -> JobState:
     return replace(state, missing=(*state.missing, one))
 
 
-def _cluster_id(state: JobState, words: Words) -> JobState:
+@command("cluster-id")
+def _cluster_id(state: JobState, cluster_id: str, *names: str) -> JobState:
     """cluster-id X dev prod: these clusters have one id."""
-    cluster_id, *names = words.rest()
-    return replace(state, repeated_ids={**state.repeated_ids, cluster_id: tuple(names)})
+    return replace(state, repeated_ids={**state.repeated_ids, cluster_id: names})
 
 
+@command("clock-set")
 def _clock_set(state: JobState, words: Words) -> JobState:
     """clock-set 1h [ago 10s], clock-set -1h: the clock of the job's host was set forward or back by so much."""
     at_ms = _ago(words, "ago", "10s")
@@ -173,24 +181,7 @@ def _clock_set(state: JobState, words: Words) -> JobState:
     return replace(state, clock_step=ClockStep(before_ms=at_ms, after_ms=Millis(at_ms + step), at_ms=at_ms))
 
 
-def _notifies(state: JobState, words: Words) -> JobState:
+@command("notifies")
+def _notifies(state: JobState, lasts_ms: Milliseconds) -> JobState:
     """notifies 30s: the job notifies for so long."""
-    return replace(state, watched_since_ms=Millis(NOW - milliseconds(words.word())))
-
-
-COMMANDS: Mapping[str, Callable[[JobState, Words], JobState]] = {
-    "sink": _sink,
-    "relay": _relay,
-    "refused": _refused,
-    "audit": _audit,
-    "waiting": _waiting,
-    "not-evaluated": _not_evaluated,
-    "late": _late,
-    "monitored": _monitored,
-    "blind": _blind,
-    "cut-off": _cut_off,
-    "missing": _missing,
-    "clock-set": _clock_set,
-    "cluster-id": _cluster_id,
-    "notifies": _notifies,
-}
+    return replace(state, watched_since_ms=Millis(NOW - lasts_ms))

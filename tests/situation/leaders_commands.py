@@ -1,7 +1,4 @@
-"""The commands for what controllers answer who leads.
-
-Each is documented in the function that runs it.
-"""
+"""The commands for what controllers answer who leads."""
 
 from dataclasses import replace
 
@@ -9,7 +6,7 @@ from rules.model.identifiers import Epoch, NodeId
 from rules.model.monitoring import (
     LeaderView,
 )
-from tests.scripts.script_words import Words, milliseconds, numbers, replica_key
+from tests.commands import Words, milliseconds, numbers, replica_key
 from tests.situation.registry import age, command
 from tests.situation.situation import (
     ASKED_AGO_MS,

@@ -1,7 +1,4 @@
-"""The commands for what the metadata log says of its voters and leaders, and for how it is read.
-
-Each is documented in the function that runs it.
-"""
+"""The commands for what the metadata log says of its voters and leaders, and for how it is read."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -11,9 +8,9 @@ from connectors.observations.observation import Event
 from rules.model.identifiers import Epoch, Offset
 from streaming.replay.contract_violations import APPLIES, EVALUATES, READS, RENDERS
 from streaming.replay.machine import Machine
+from tests.commands import Words, milliseconds, numbers
 from tests.scripts.log_commands import append
 from tests.scripts.log_script import LogScript
-from tests.scripts.script_words import Words, milliseconds, numbers
 from tests.situation.registry import age, command, full_voter, run
 from tests.situation.situation import (
     NOW,

@@ -1,11 +1,8 @@
-"""The commands for the registrations of controllers and brokers: starts, restarts, fencing, versions.
-
-Each is documented in the function that runs it.
-"""
+"""The commands for the registrations of controllers and brokers: starts, restarts, fencing, versions."""
 
 from dataclasses import replace
 
-from tests.scripts.script_words import Words, broker_endpoints, endpoint, milliseconds, numbers
+from tests.commands import Words, broker_endpoints, endpoint, milliseconds, numbers
 from tests.situation.registry import age, command, run
 from tests.situation.situation import (
     NOW,

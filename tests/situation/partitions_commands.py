@@ -1,9 +1,6 @@
-"""The commands for topics: partitions without a leader, unclean elections.
+"""The commands for topics: partitions without a leader, unclean elections."""
 
-Each is documented in the function that runs it.
-"""
-
-from tests.scripts.script_words import Words, milliseconds, numbers
+from tests.commands import Words, milliseconds, numbers
 from tests.situation.registry import age, command, run
 from tests.situation.situation import (
     SECOND,

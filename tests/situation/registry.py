@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from rules.model.identifiers import ReplicaKey
 from rules.model.membership import Voter
-from tests.scripts.script_words import CommandRegister, Words, milliseconds, replica_key, voter
+from tests.commands import Commands, Words, milliseconds, replica_key, voter
 from tests.situation.situation import NOW, Situation, controller_endpoint, controller_key
 
-command = CommandRegister[Situation]()
+command: Commands[Situation] = Commands("a situation: what happened to a cluster until now")
 run = command.run
 
 

@@ -1,10 +1,7 @@
-"""The commands for how replicas fetch, and for what DescribeQuorum says of them.
-
-Each is documented in the function that runs it.
-"""
+"""The commands for how replicas fetch, and for what DescribeQuorum says of them."""
 
 from rules.model.identifiers import Epoch, NodeId, Offset, ReplicaKey
-from tests.scripts.script_words import Words, endpoint, milliseconds
+from tests.commands import Words, endpoint, milliseconds
 from tests.situation.registry import age, command, replica, run
 from tests.situation.situation import (
     NOW,

@@ -4,7 +4,7 @@ import pytest
 
 from rules.model.identifiers import ReplicaKey
 from rules.model.membership import is_same_quorum
-from tests.scripts.script_words import replica_key
+from tests.commands import replica_key
 
 
 def keys(*names: str) -> frozenset[ReplicaKey]:

@@ -13,6 +13,7 @@ from rules.model.identifiers import Epoch, NodeId, Offset
 from rules.model.monitoring import FailedObservation, LeaderLog, LeaderView, ObservationSource, Probe, Reason, Snapshot
 from rules.model.replica import Replica
 from streaming.replay.machine import Machine
+from tests.commands import Commands, Milliseconds, Words, endpoint, milliseconds
 from tests.description.describe import NOW, facts
 from tests.scripts.log_commands import append
 from tests.scripts.log_script import (
@@ -26,7 +27,10 @@ from tests.scripts.log_script import (
     replica,
     view,
 )
-from tests.scripts.script_words import Words, endpoint, milliseconds
+
+command: Commands["LogRun"] = Commands(
+    "a log scenario: records of a bare log, and what a gatherer observes, its clauses separated by commas"
+)
 
 
 class LogRun:
@@ -41,16 +45,11 @@ class LogRun:
 
     def run(self, line: str) -> Iterator[str]:
         """Runs one command and returns its output."""
-        command, _, text = line.partition(" ")
-        if command in PREPARATIONS:
-            PREPARATIONS[command](self, text)
-            return
-        clauses = [Words(clause) for clause in line.split(", ")]
-        after = clauses[-1].option("after")
-        events = [*OBSERVATIONS[clauses[0].word()](self, clauses)]
-        for clause in clauses:
-            clause.end()
-        yield from self._observe(events, after_ms=1_000 if after is None else milliseconds(after))
+        words = Words(line)
+        after = words.option("after")
+        events: list[Event] | None = command.run(self, words)
+        if events is not None:
+            yield from self._observe(events, after_ms=1_000 if after is None else milliseconds(after))
 
     def _observe(self, events: list[Event], *, after_ms: int) -> Iterator[str]:
         row = self.log.row(*events, after_ms=after_ms)
@@ -77,49 +76,47 @@ def known(replay: Machine) -> Mapping[str, str]:
     return found
 
 
-def _contain(run: LogRun, text: str) -> None:
+@command("append")
+def _append(run: LogRun, *record: str) -> None:
+    """append unfence 101: a record."""
+    append(run.log, " ".join(record))
+
+
+@command("contain")
+def _contain(run: LogRun, *record: str) -> None:
     """contain voters 1-a 2-b: the next snapshots have this record, as for `append`; contain nothing: they have none."""
-    if text == "nothing":
+    if record == ("nothing",):
         run.content = LogScript()
     else:
-        append(run.content, text)
+        append(run.content, " ".join(record))
 
 
-def _next(run: LogRun, text: str) -> None:
+@command("next")
+def _next(run: LogRun, words: Words) -> None:
     """next 500 [epoch 3]: the offset of the next record, and its epoch."""
-    words = Words(text)
     epoch = words.number("epoch")
     run.log.epoch = run.log.epoch if epoch is None else epoch
     run.log.offset = int(words.word())
-    words.end()
 
 
-def _tick(run: LogRun, text: str) -> None:
-    """tick 60s: time passes."""
-    run.log.now_ms += milliseconds(text)
+@command("then")
+def _then(run: LogRun, lasts_ms: Milliseconds) -> None:
+    """then 60s: time passes."""
+    run.log.now_ms += lasts_ms
 
 
-PREPARATIONS: Mapping[str, Callable[[LogRun, str], None]] = {
-    "append": lambda run, text: append(run.log, text),
-    "contain": _contain,
-    "next": _next,
-    "tick": _tick,
-}
-"""Commands that observe nothing."""
-
-
-def _read(run: LogRun, clauses: list[Words]) -> Iterator[Event]:
+@command("read")
+def _read(run: LogRun, words: Words) -> Iterator[Event]:
     """read [behind 3] [without-time]: a fetch of all new records; the high watermark is so many records further."""
-    (words,) = clauses
     advanced = run.log.advanced(run.log.offset + (words.number("behind") or 0))
     events, run.log.events = run.log.events, []
     yield from events
     yield replace(advanced, newest_timestamp_ms=None) if words.flag("without-time") else advanced
 
 
-def _reread(run: LogRun, clauses: list[Words]) -> Iterator[Event]:
+@command("reread")
+def _reread(run: LogRun, words: Words) -> Iterator[Event]:
     """reread 101: a fetch up to this offset that returns no batch."""
-    (words,) = clauses
     last = int(words.word())
     yield LogAdvanced(
         last_offset=Offset(last),
@@ -129,9 +126,9 @@ def _reread(run: LogRun, clauses: list[Words]) -> Iterator[Event]:
     )
 
 
-def _snapshot(run: LogRun, clauses: list[Words]) -> Iterator[LogEvent]:
+@command("snapshot")
+def _snapshot(run: LogRun, words: Words) -> Iterator[LogEvent]:
     """snapshot [parts 1-2/3] [end 90] [epoch 5] [footer-epoch 7]: the records of `contain`, whole or some parts."""
-    (words,) = clauses
     end, epoch, footer_epoch = words.number("end"), words.number("epoch"), words.number("footer-epoch")
     wanted, _, count = (words.option("parts") or "1/1").partition("/")
     first, _, last = wanted.partition("-")
@@ -145,19 +142,20 @@ def _snapshot(run: LogRun, clauses: list[Words]) -> Iterator[LogEvent]:
                 yield event
 
 
-def _poll(_: LogRun, clauses: list[Words]) -> Iterator[Event]:
+@command("poll")
+def _poll(_: LogRun, words: Words) -> Iterator[Event]:
     """poll [leader 1] [epoch 1] [high-watermark 18] [at c1:9093] [cluster-id x], ROW, ROW, node 9 at c9:9093.
 
     A row is `[observer] 2-b [end 20] [fetched 100ms] [caught-up 0.2s]`; each of the three may be `unknown`.
     """
-    answer, *rest = clauses
+    answer, *clauses = words.clauses()
     rows: dict[bool, list[Replica]] = {False: [], True: []}
     nodes = {}
-    for words in rest:
-        if (node := words.option("node")) is not None:
-            nodes[NodeId(int(node))] = tuple(endpoint(each) for each in (words.option("at") or "").split(","))
+    for clause in clauses:
+        if (node := clause.option("node")) is not None:
+            nodes[NodeId(int(node))] = tuple(endpoint(each) for each in (clause.option("at") or "").split(","))
             continue
-        rows[words.flag("observer")].append(_row(words))
+        rows[clause.flag("observer")].append(_row(clause))
     polled = poll(
         *rows[False],
         leader=answer.number("leader") or 1,
@@ -180,52 +178,43 @@ def _row(words: Words) -> Replica:
     return replica(words.word(), end, fetch, caught_up)
 
 
-def _fail(_: LogRun, clauses: list[Words]) -> Iterator[FailedObservation]:
+@command("fail")
+def _fail(_: LogRun, words: Words) -> Iterator[FailedObservation]:
     """fail log refused at c1:9093, quorum timed-out at c1:9093: attempts that failed; without `at`: at no address."""
-    for words in clauses:
-        where = words.option("at") or ""
-        source = ObservationSource(words.word())
-        yield failed(Reason(words.word()), where, source)
+    for clause in words.clauses():
+        where = clause.option("at") or ""
+        source = ObservationSource(clause.word())
+        yield failed(Reason(clause.word()), where, source)
 
 
-def _probe(_: LogRun, clauses: list[Words]) -> Iterator[Probe]:
+@command("probe")
+def _probe(_: LogRun, words: Words) -> Iterator[Probe]:
     """probe 1 10.0.0.1, 2 at c2:9193: endpoints that answer from an address, or whose name does not resolve."""
-    for words in clauses:
-        where = words.option("at")
-        yield probed(int(words.word()), *words.rest(), where=None if where is None else endpoint(where))
+    for clause in words.clauses():
+        where = clause.option("at")
+        yield probed(int(clause.word()), *clause.rest(), where=None if where is None else endpoint(where))
 
 
-def _view(_: LogRun, clauses: list[Words]) -> Iterator[LeaderView]:
+@command("view")
+def _view(_: LogRun, words: Words) -> Iterator[LeaderView]:
     """view 1 leader 1 [epoch 2] [snapshot 90], 2 leader none: what nodes report; the leader also its log."""
-    for words in clauses:
-        leader, epoch, end = words.option("leader"), words.number("epoch") or 1, words.number("snapshot")
+    for clause in words.clauses():
+        leader, epoch, end = clause.option("leader"), clause.number("epoch") or 1, clause.number("snapshot")
         log = None
         if end is not None:
             snapshot = Snapshot(end_offset=Offset(end), epoch=Epoch(1), last_contained_timestamp_ms=None)
             log = LeaderLog(start_offset=Offset(0), snapshot=snapshot, tells_absence=True, begins_timestamp_ms=None)
         led_by = None if leader in (None, "none") else int(leader)
-        yield view(int(words.word()), leader=led_by, epoch=epoch, log=log)
+        yield view(int(clause.word()), leader=led_by, epoch=epoch, log=log)
 
 
-def _again(run: LogRun, _: list[Words]) -> Iterator[Event]:
+@command("again")
+def _again(run: LogRun) -> Iterator[Event]:
     """again: the newest observation is recorded again."""
     yield from run.newest
 
 
-def _nothing(_: LogRun, clauses: list[Words]) -> Iterator[Event]:
+@command("nothing")
+def _nothing(_: LogRun) -> Iterator[Event]:
     """nothing: an observation without an event."""
     yield from ()
-
-
-OBSERVATIONS: Mapping[str, Callable[[LogRun, list[Words]], Iterator[Event]]] = {
-    "read": _read,
-    "reread": _reread,
-    "snapshot": _snapshot,
-    "poll": _poll,
-    "fail": _fail,
-    "probe": _probe,
-    "view": _view,
-    "again": _again,
-    "nothing": _nothing,
-}
-"""Commands that observe; their clauses are separated by commas."""

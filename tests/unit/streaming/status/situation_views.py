@@ -39,8 +39,8 @@ from streaming.status.health import health
 from streaming.status.status_store import ReceivedStatus
 from streaming.web.cluster_view import ClusterView
 from streaming.web.templating import render_cluster
+from tests.commands import Words, milliseconds
 from tests.scripts.script_text import commands_of
-from tests.scripts.script_words import Words, milliseconds
 from tests.situation.case import alerts_of
 from tests.situation.commands import situation
 from tests.situation.situation import NOW

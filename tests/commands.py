@@ -1,8 +1,14 @@
-"""The words of a script's commands: numbers, durations, replicas, endpoints, and options by their names."""
+"""The commands of all texts of tests: one register for each form of text, and how words are read.
 
+`python -m tests.commands` prints all of them with what they do.
+"""
+
+import inspect
 import re
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any, Generic, NewType, TypeVar
 
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
 from rules.model.membership import FeatureRange, Voter
@@ -11,14 +17,31 @@ _DURATION = re.compile(r"(?P<number>-?\d+(?:\.\d+)?)(?P<unit>ms|s|m|h|d)")
 _MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
+_FORMS = (
+    "tests.situation.commands.command",
+    "tests.situation.job_commands.command",
+    "tests.scripts.log_commands.record",
+    "tests.scripts.script_run.command",
+    "tests.unit.streaming.replay.log_run.command",
+    "tests.cli.transcript_setup.setup",
+)
+"""The registers of all forms of text."""
 _Target = TypeVar("_Target")
+_Part = TypeVar("_Part")
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+Milliseconds = NewType("Milliseconds", int)
+"""A duration, as a parameter of a command."""
 
 
 class Words:
     """The words of one command. Options and flags are taken by name, from anywhere; the others in their order."""
 
+    command = ""
+    """The name of the command that runs."""
+
     def __init__(self, text: str) -> None:
         self._left = text.split()
+        self._clauses: list[Words] = []
 
     def __bool__(self) -> bool:
         return bool(self._left)
@@ -63,9 +86,26 @@ class Words:
         value = self.option(name)
         return None if value is None else directories(value)
 
+    def clauses(self) -> "list[Words]":
+        """Takes all words that are left, divided at commas."""
+        self._clauses = [Words(text) for text in " ".join(self.rest()).split(", ")]
+        return self._clauses
+
+    def arguments(self, parameters: Sequence[inspect.Parameter]) -> Iterator[object]:
+        """Takes a word for each parameter of a function, as its type says; `Words` are those that are left."""
+        for one in parameters:
+            if one.annotation is Words:
+                yield self
+            elif one.kind is one.VAR_POSITIONAL:
+                yield from map(_READ[one.annotation], self.rest())
+            elif self or one.default is one.empty:
+                yield _READ[one.annotation](self.word())
+
     def end(self) -> None:
         """Asserts that every word was understood."""
         assert not self._left, f"unknown words: {' '.join(self._left)}"
+        for clause in self._clauses:
+            clause.end()
 
 
 def numbers(text: str) -> list[int]:
@@ -129,24 +169,67 @@ def feature_range(text: str) -> FeatureRange:
     return FeatureRange(name=name, lowest=int(lowest), highest=int(highest))
 
 
-class CommandRegister(Generic[_Target]):
-    """The commands of one form of text, each a function of what it changes and of its words, by its first word."""
+_READ: dict[Any, Callable[[str], object]] = {int: int, str: str, Milliseconds: milliseconds}
 
-    def __init__(self) -> None:
-        self._commands: dict[str, Callable[[_Target, Words], None]] = {}
 
-    def __call__(self, name: str) -> Callable[[Callable[[_Target, Words], None]], Callable[[_Target, Words], None]]:
+class Commands(Generic[_Target]):
+    """The commands of one form of text: functions of what they change and of their words, by their first word.
+
+    The docstring of a function is its help: it begins with the form of the command.
+    """
+
+    def __init__(self, form: str) -> None:
+        self.form = form
+        self.help: dict[str, str] = {}
+        self._run: dict[str, Callable[[_Target, Words], Any]] = {}
+
+    def __call__(self, *names: str) -> Callable[[_Function], _Function]:
         """Registers the decorated function."""
 
-        def registered(command: Callable[[_Target, Words], None]) -> Callable[[_Target, Words], None]:
-            assert name not in self._commands, f"two commands are named {name}"
-            self._commands[name] = command
-            return command
+        def registered(function: _Function) -> _Function:
+            _, *parameters = inspect.signature(function).parameters.values()
+            for name in names:
+                text = inspect.getdoc(function) or ""
+                assert re.match(rf"(.*, )?{name}[ ,:]", text.split("\n")[0]), f"the help of {name} begins with its form"
+                self._add(name, text, lambda target, words: function(target, *words.arguments(parameters)))
+            return function
 
         return registered
 
-    def run(self, target: _Target, text: str) -> None:
-        """Runs one command."""
-        words = Words(text)
-        self._commands[words.word()](target, words)
+    def include(self, others: "Commands[_Part]", part: Callable[[_Target], _Part]) -> None:
+        """Adds the commands for a part of what these change."""
+        for name, text in others.help.items():
+            self._add(name, text, partial(_of_part, others._run[name], part))
+
+    def _add(self, name: str, text: str, run: Callable[[_Target, Words], Any]) -> None:
+        assert name not in self._run, f"two commands are named {name}"
+        self.help[name], self._run[name] = text, run
+
+    def run(self, target: _Target, text: str | Words) -> Any:
+        """Runs one command and returns its result, or a list of what it yields."""
+        words = Words(text) if isinstance(text, str) else text
+        words.command = words.word()
+        assert words.command in self._run, f"no command is named {words.command}: see python -m tests.commands"
+        result = self._run[words.command](target, words)
+        result = [*result] if isinstance(result, Iterator) else result
         words.end()
+        return result
+
+
+def _of_part(
+    run: Callable[[_Part, Words], Any], part: Callable[[_Target], _Part], target: _Target, words: Words
+) -> Any:
+    return run(part(target), words)
+
+
+def listing() -> Iterator[str]:
+    """Yields the help of all commands."""
+    for place in _FORMS:
+        module, _, name = place.rpartition(".")
+        form: Commands[Any] = getattr(import_module(module), name)
+        yield f"\n{form.form}\n"
+        yield from (f"  {line}" for text in sorted({*form.help.values()}) for line in text.split("\n"))
+
+
+if __name__ == "__main__":
+    print("\n".join(listing()))  # noqa: T201

@@ -13,7 +13,7 @@ from tests.situation.kept import once_for_each_quorum
 
 HERE = Path(__file__).parent
 ROWS = HERE / "contradictions.txt"
-_THEN = "then"
+_NOW = "now"
 
 
 def rows_text() -> str:
@@ -27,9 +27,9 @@ def rows_text() -> str:
 
 def of_row(lines: list[str]) -> list[Contradiction]:
     """Returns what contradicts itself after these commands."""
-    if _THEN not in lines:
+    if _NOW not in lines:
         return disagreements(outputs_of(situation(*lines)))
-    before, now = (situation(*part) for part in (lines[: lines.index(_THEN)], lines[lines.index(_THEN) + 1 :]))
+    before, now = (situation(*part) for part in (lines[: lines.index(_NOW)], lines[lines.index(_NOW) + 1 :]))
     return disagreements(outputs_of(now, firing_alerts=alerts_that_go_on(before, now)))
 
 

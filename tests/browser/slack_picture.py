@@ -72,8 +72,8 @@ def examples() -> Sequence[SlackExample]:
     """Returns a critical and a warning message, an acknowledged one and a resolved one."""
     (critical,) = alerts_of(situation("silent 31s"))
     (warning,) = alerts_of(situation("broker 101 dirs a", "partitions orders 0-7 replicas 101 dirs b"))
-    (taken,) = alerts_of(situation("registers 2 incarnation other", "log 1h unregister-controller 2"))
-    stuck = next(one for one in alerts_of(situation("fenced 101", "unclean orders 0,3")) if "stuck" in one.rule)
+    (taken,) = alerts_of(situation("registers 2 incarnation other", "append unregister-controller 2 since 1h"))
+    stuck = next(one for one in alerts_of(situation("fence 101", "unclean orders 0,3")) if "stuck" in one.rule)
     acknowledgement = Acknowledgement(
         fingerprint=taken.fingerprint,
         started_at_ms=taken.started_at_ms,

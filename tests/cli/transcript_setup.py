@@ -254,9 +254,9 @@ def _base_package(session: "Session", _: Words) -> None:
     session.monkeypatch.setattr(extras, "find_spec", lambda _: None)
 
 
-@setup("fails")
-def _fails(session: "Session", words: Words) -> None:
-    """fails full FILE, fails usage TEXT: every command does, because the disk is full, or with this sentence."""
+@setup("every-command-fails")
+def _every_command_fails(session: "Session", words: Words) -> None:
+    """every-command-fails full FILE, every-command-fails usage TEXT: as the disk is full, or with a sentence."""
     kind, rest = words.word(), " ".join(words.rest()).encode().decode("unicode_escape")
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), rest)
 

@@ -12,7 +12,7 @@ from tests.unit.streaming.status.statuses import status
 
 
 def test_the_maximum_lag_is_that_of_a_voter_and_not_of_an_observer() -> None:
-    assert status(situation("stopped 2 end 9000", "stopped 101 end 1"))["max_follower_lag"] == 1_000
+    assert status(situation("stop-fetching 2 end 9000", "stop-fetching 101 end 1"))["max_follower_lag"] == 1_000
 
 
 @pytest.mark.parametrize(
@@ -20,9 +20,9 @@ def test_the_maximum_lag_is_that_of_a_voter_and_not_of_an_observer() -> None:
     [
         # Brokers are observers too, and could be no voters.
         ((), (3, 0, 0, 0)),
-        (("observer 4",), (3, 1, 0, 0)),
+        (("add-observer 4",), (3, 1, 0, 0)),
         # A voter's id on a new disk.
-        (("observer 2-new",), (3, 1, 0, 0)),
+        (("add-observer 2-new",), (3, 1, 0, 0)),
         # The leader counts votes by its latest set, also before it is committed.
         (("adding 4",), (4, 0, 1, 0)),
         (("removing 1",), (2, 0, 0, 1)),
@@ -43,7 +43,7 @@ def test_voters_possible_voters_and_pending_additions_and_removals_are_counted(
 
 def test_the_latest_and_the_committed_voter_set_are_distinguished() -> None:
     """The leader uses a new set as soon as it is appended, and polls have that one."""
-    joining = status(situation("adding 4", "stopped 4 since 1s end 9000"))
+    joining = status(situation("adding 4", "stop-fetching 4 since 1s end 9000"))
 
     assert [one["id"] for one in joining["current_voters"]] == [1, 2, 3, 4]
     assert [one["id"] for one in joining["committed_voters"]["voters"]] == [1, 2, 3]

@@ -309,9 +309,9 @@ class ScriptedQuorum:
         """add-observer 4: starts a controller that was formatted without initial controllers."""
         self._register(self._install(number))
 
-    @quorum_command("refused")
+    @quorum_command("refuse")
     def refuse(self, number: int) -> None:
-        """refused 103: starts a broker whose registration is refused: it fetches."""
+        """refuse 103: starts a broker whose registration is refused: it fetches."""
         self._install(number, broker=True)
 
     @quorum_command("register")
@@ -392,9 +392,9 @@ class ScriptedQuorum:
             del self.unrecorded[address]
 
     @quorum_command("upgrade")
-    def upgrade(self, metadata_version: int, *numbers: int) -> None:
-        """upgrade 33 1 2: restarts nodes with a version that supports metadata.versions up to this."""
-        for number in numbers:
+    def upgrade(self, metadata_version: int, which: str) -> None:
+        """upgrade 33 1,2: restarts nodes with a version that supports metadata.versions up to this."""
+        for number in numbers(which):
             self.kill(number)
             self.nodes[number].supports = metadata_version
             self.start(number)
@@ -404,10 +404,10 @@ class ScriptedQuorum:
         """finalize 33: kafka-features upgrade."""
         self.records.feature("metadata.version", metadata_version)
 
-    @quorum_command("late")
-    def be_late(self, lag_ms: Milliseconds, *numbers: int) -> None:
-        """late 5s 2 3: these controllers lag by so much from now on."""
-        for late in map(self.nodes.__getitem__, numbers):
+    @quorum_command("behind")
+    def be_late(self, which: str, lag_ms: Milliseconds) -> None:
+        """behind 2,3 5s: these controllers lag by so much from now on."""
+        for late in map(self.nodes.__getitem__, numbers(which)):
             late.late_ms, late.late_since_ms, late.late_from = lag_ms, self.now_ms, self.records.offset
 
     @quorum_command("hang-event-thread")

@@ -19,7 +19,7 @@ from rules.model.monitoring import (
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
-from tests.commands import Commands, Milliseconds
+from tests.commands import Commands, Milliseconds, Words, milliseconds
 from tests.description.describe import describe
 from tests.scripts.log_commands import append
 from tests.scripts.script_quorum import SECOND, START, ScriptedQuorum, quorum_command
@@ -74,11 +74,13 @@ class ScriptRun:
             yield from self.then(up)
 
     @command("churn")
-    def churn(self, partition: str, every: Milliseconds, times: int) -> Iterator[str]:
-        """churn orders-0 5s 120: broker 102 leaves the ISR or joins it, so many times."""
-        for at in range(times):
+    def churn(self, words: Words) -> Iterator[str]:
+        """churn orders 0 every 5s for 10m: broker 102 leaves the ISR or joins it so often."""
+        every, lasts = (milliseconds(words.option(name) or "5s") for name in ("every", "for"))
+        partition = f"{words.word()}-{words.word()}"
+        for at in range(lasts // every):
             append(self.cluster.records, f"change {partition} isr {('101', '101,102')[at % 2]}")
-            yield from self.then(every)
+            yield from self.then(Milliseconds(every))
 
     @command("again")
     def again(self, every: Milliseconds, times: int, *record: str) -> Iterator[str]:
@@ -175,11 +177,12 @@ class ScriptRun:
         yield from self._lost("the leader of epoch 1 has a different log: epoch 1 ends at offset 12")
 
     @command("damage-log")
-    def damage_log(self, node: int, first: int, last: int) -> Iterator[str]:
-        """damage-log 1 40 42: a controller serves a damaged batch with these offsets."""
+    def damage_log(self, node: int, words: Words) -> Iterator[str]:
+        """damage-log 1 offsets 40-42: a controller serves a damaged batch with these offsets."""
+        first, _, last = (words.option("offsets") or "40-42").partition("-")
         damage = DamagedBatch(
-            offset=Offset(first),
-            last_offset=Offset(last),
+            offset=Offset(int(first)),
+            last_offset=Offset(int(last)),
             epoch=Epoch(1),
             high_watermark=Offset(self.cluster.records.offset),
         )

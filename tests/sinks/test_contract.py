@@ -162,7 +162,7 @@ def two_clusters(one: Alert) -> Notification:
 
 def of_rules(line_break: str) -> Notification:
     """An alert that a rule has made of such names: of hosts, and of topics."""
-    quorum = with_hosts(situation("probe 1,2,3 name-not-found", "unclean c1 0", "fenced 101"), line_break, EVIL)
+    quorum = with_hosts(situation("probe 1,2,3 name-not-found", "unclean c1 0", "fence 101"), line_break, EVIL)
     found = two_clusters(fired(quorum))
     assert EVIL in str(texts(found.alerts))
     return found

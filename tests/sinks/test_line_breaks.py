@@ -35,7 +35,7 @@ MACHINE_KINDS = {"webhook"}
 
 def hostile(line_break: str) -> Quorum:
     """Names from a cluster are those of hosts, and of topics."""
-    quorum = situation("probe 1,2,3 name-not-found", "unclean c1 0", "fenced 101")
+    quorum = situation("probe 1,2,3 name-not-found", "unclean c1 0", "fence 101")
     found: Quorum = with_hosts(quorum, line_break, EVIL)
     return found
 

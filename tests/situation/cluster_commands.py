@@ -6,7 +6,7 @@ from rules.model.monitoring import (
     Vantage,
 )
 from tests.commands import Words, milliseconds, numbers
-from tests.situation.registry import command
+from tests.situation.registry import age, command
 from tests.situation.situation import (
     NOW,
     Situation,
@@ -39,10 +39,10 @@ def static_(made: Situation, _words: Words) -> None:
     made.static = True
 
 
-@command("made-dynamic")
-def made_dynamic(made: Situation, words: Words) -> None:
-    """made-dynamic 1m [metadata.version 33]: kraft.version was upgraded then, alone or by a release upgrade."""
-    level, at_ms = words.number("metadata.version"), NOW - milliseconds(words.word())
+@command("make-dynamic")
+def make_dynamic(made: Situation, words: Words) -> None:
+    """make-dynamic [since 1m] [metadata.version 33]: kraft.version was upgraded then, alone or by a release upgrade."""
+    level, at_ms = words.number("metadata.version"), age(words, "since", "1m")
     made.static, made.dynamic_ms = True, at_ms
     voters = " ".join(str(controller_key(node)) for node in made.voters)
     finalized = [] if level is None else [f"feature metadata.version {level}"]

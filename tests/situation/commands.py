@@ -1,4 +1,4 @@
-"""The commands that describe a situation: `situation("stopped 2", "fenced 101 since 200s")` returns its Quorum.
+"""The commands that describe a situation: `situation("stop-fetching 2", "fence 101 since 200s")` returns its Quorum.
 
 An age such as `since 75s` is the time from then to now.
 """

@@ -87,15 +87,14 @@ def gap(made: Situation, words: Words) -> None:
     )
 
 
-@command("lost")
-def lost(made: Situation, words: Words) -> None:
-    """lost 9300 [since 20s] [by 2], lost all: committed records from this offset on are lost; all: formatted again.
+@command("lose-metadata", "format-all-again")
+def lose_metadata(made: Situation, words: Words) -> None:
+    """lose-metadata 9300 [since 20s] [by 2], format-all-again: committed records from this offset on, or all, are lost.
 
     `by`: the controller that reports it, else the leader.
     """
     at_ms, by = age(words, "since", "20s"), words.number("by")
-    text = words.word()
-    offset = None if text == "all" else int(text)
+    offset = None if words.command == "format-all-again" else int(words.word())
     leader = by or made.leader or max(made.voters)
     detail = "epoch 1 ends at offset 12" if offset is None else f"the log ends at {offset}, and more was committed"
     failure = FailedObservation(
@@ -111,11 +110,11 @@ def rewritten(made: Situation, words: Words) -> None:
     made.rewrite(at_ms, offset)
 
 
-@command("damaged")
-def damaged(made: Situation, words: Words) -> None:
-    """damaged 3 [offsets 40-42] [header] [snapshot 9000-12 position 700] [since 60s]: what a controller served damaged.
+@command("damage-log")
+def damage_log(made: Situation, words: Words) -> None:
+    """damage-log 3 [offsets 40-42] [header] [snapshot 9000-12 position 700] [since 60s]: a controller served it.
 
-    With `header` the checksum matches.
+    What was damaged; with `header` the checksum matches.
     """
     at_ms, offsets, snapshot = age(words, "since", "60s"), words.option("offsets"), words.option("snapshot")
     position, high_watermark = words.number("position"), words.number("high-watermark")

@@ -152,9 +152,9 @@ def _blind(state: JobState, words: Words) -> JobState:
     return replace(state, blind=(*state.blind, *found))
 
 
-@command("cut-off")
-def _cut_off(state: JobState, words: Words) -> JobState:
-    """cut-off a,b [ago 5s]: the clusters that the alert which fires lists as not observed from this host."""
+@command("not-observed")
+def _not_observed(state: JobState, words: Words) -> JobState:
+    """not-observed a,b [ago 5s]: the clusters that the alert which fires lists as not observed from this host."""
     at_ms = _ago(words, "ago", "5s")
     return replace(state, cut_off=tuple(words.word().split(",")), cut_off_at_ms=at_ms)
 

@@ -9,7 +9,6 @@ from rules.model.identifiers import Epoch, Offset
 from streaming.replay.contract_violations import APPLIES, EVALUATES, READS, RENDERS
 from streaming.replay.machine import Machine
 from tests.commands import Words, milliseconds, numbers
-from tests.scripts.log_commands import append
 from tests.scripts.log_script import LogScript
 from tests.situation.registry import age, command, full_voter, run
 from tests.situation.situation import (
@@ -18,16 +17,16 @@ from tests.situation.situation import (
 )
 
 
-@command("log")
-def log_(made: Situation, words: Words) -> None:
-    """log 75s unclean-election orders-0 102: a record that was appended so long ago (`tests.scripts.log_commands`)."""
-    at_ms, record = NOW - milliseconds(words.word()), " ".join(words.rest())
-    made.write(at_ms, lambda log: append(log, record))
+@command("append")
+def append_(made: Situation, words: Words) -> None:
+    """append unclean-election orders-0 102 [since 75s]: a record of the metadata log, which nothing here caused."""
+    at_ms, record = age(words, "since"), " ".join(words.rest())
+    made.append(at_ms, record)
 
 
 @command("again")
 def again(made: Situation, words: Words) -> None:
-    """again 20s 12m [until 3m] producer-ids 101: the record was appended every 20 s for 12 minutes, as by `log`."""
+    """again 20s 12m [until 3m] producer-ids 101: the record was appended every 20 s for 12 minutes, as by `append`."""
     until_ms = age(words, "until")
     every, lasts, record = milliseconds(words.word()), milliseconds(words.word()), " ".join(words.rest())
     for at_ms in range(until_ms - lasts, until_ms, every):
@@ -41,9 +40,9 @@ def unread(made: Situation, words: Words) -> None:
     made.log_until_ms = 0 if text == "always" else NOW - milliseconds(text)
 
 
-@command("compacted")
-def compacted(made: Situation, words: Words) -> None:
-    """compacted 60s [read-until 2h]: of the log up to then a snapshot was read; nothing, or its beginning, before."""
+@command("compact")
+def compact(made: Situation, words: Words) -> None:
+    """compact 60s [read-until 2h]: of the log up to then a snapshot was read; nothing, or its beginning, before."""
     since, at_ms = words.option("read-until"), NOW - milliseconds(words.word())
     made.snapshot_ms = at_ms
     made.log_gaps.append((0 if since is None else NOW - milliseconds(since), at_ms))
@@ -101,9 +100,9 @@ def voter_set(made: Situation, words: Words) -> None:
     made.write(at_ms, lambda log: log.voters(*voters))
 
 
-@command("removed")
-def removed(made: Situation, words: Words) -> None:
-    """removed 2 [since 60s]: the voter was removed, and is still listed as an observer if it fetches."""
+@command("remove-controller")
+def remove_controller(made: Situation, words: Words) -> None:
+    """remove-controller 2 [since 60s]: the voter was removed, and is still listed as an observer if it fetches."""
     since = words.option("since") or "60s"
     gone = int(words.word())
     run(made, f"voter-set {since} {' '.join(str(node) for node in made.voters if node != gone)}")
@@ -124,7 +123,7 @@ def removed_again(made: Situation, words: Words) -> None:
 def contract(made: Situation, words: Words) -> None:
     """contract every-row-can-be-applied [since 20s]: what kraftwatch itself failed to apply, evaluate, render or read.
 
-    What the log holds breaks the others: `log 20s undecodable`, `passed-over`.
+    What the log holds breaks the others: `append undecodable`, `passed-over`.
     """
     at_ms, contract = age(words, "since", "20s"), words.word()
     assert contract in (APPLIES, EVALUATES, RENDERS, READS), contract

@@ -74,9 +74,9 @@ def restarts(made: Situation, words: Words) -> None:
                 run(made, f"registers {node} since {ago}ms incarnation c{node}-{turn}-{ago}")
             if node in made.brokers:
                 for change in (("shut-down",) if planned else ()) + (("fence",) if down else ()):
-                    run(made, f"log {ago + down}ms {change} {node}")
+                    run(made, f"append {change} {node} since {ago + down}ms")
                 run(made, f"broker {node} fenced since {ago}ms incarnation b{node}-{turn}-{ago}")
-                run(made, f"log {ago}ms unfence {node}")
+                run(made, f"append unfence {node} since {ago}ms")
 
 
 @command("broker")
@@ -106,9 +106,9 @@ def broker_(made: Situation, words: Words) -> None:
     )
 
 
-@command("fenced")
-def fenced(made: Situation, words: Words) -> None:
-    """fenced 101 [since 1h]: the broker is fenced."""
+@command("fence")
+def fence(made: Situation, words: Words) -> None:
+    """fence 101 [since 1h]: the broker is fenced."""
     at_ms = age(words, "since", "1h")
     for node in numbers(words.word()):
         made.append(at_ms, f"fence {node}")
@@ -145,9 +145,9 @@ def installed(made: Situation, words: Words) -> None:
     made.levels |= dict.fromkeys(numbers(words.word()) if words else [*made.voters, *made.brokers], level)
 
 
-@command("supports")
-def supports(made: Situation, words: Words) -> None:
-    """supports 33 [since 5h] [1,2,101]: all nodes, or these, were started with a version that supports more."""
+@command("upgrade")
+def upgrade(made: Situation, words: Words) -> None:
+    """upgrade 33 [since 5h] [1,2,101]: all nodes, or these, were started with a version that supports more."""
     since = words.option("since") or "5h"
     level = int(words.word())
     chosen = numbers(words.word()) if words else [*made.voters, *made.brokers]

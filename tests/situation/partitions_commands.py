@@ -36,9 +36,9 @@ def change_(made: Situation, words: Words) -> None:
         made.append(at_ms, f"change {topic}-{number} {fields}")
 
 
-@command("churns")
-def churns(made: Situation, words: Words) -> None:
-    """churns orders 0,3 every 5s for 12m [until 3m]: broker 102 leaves and joins the ISR of each in turns."""
+@command("churn")
+def churn(made: Situation, words: Words) -> None:
+    """churn orders 0,3 every 5s for 12m [until 3m]: broker 102 leaves and joins the ISR of each in turns."""
     every, lasts = milliseconds(words.option("every") or "5s"), milliseconds(words.option("for") or "12m")
     until_ms = age(words, "until")
     topic, numbered = words.word(), _numbers(words.word())
@@ -87,9 +87,9 @@ def emptied(made: Situation, words: Words) -> None:
     run(made, "broker 101 dirs a")
     run(made, f"partitions {topic} {numbered} replicas {replicas} dirs {','.join(['a', *('x' for _ in others)])}")
     for node in others:
-        run(made, f"fenced {node} since {earlier}")
+        run(made, f"fence {node} since {earlier}")
     run(made, f"change {topic} {numbered} since {earlier} isr 101 leader 101")
-    run(made, f"fenced 101 since {before}")
+    run(made, f"fence 101 since {before}")
     run(made, f"change {topic} {numbered} since {before} leader none")
     run(made, f"broker 101 since {since} dirs b incarnation again")
     run(made, f"change {topic} {numbered} since {since} dirs {','.join(['b', *('x' for _ in others)])}")

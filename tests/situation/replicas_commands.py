@@ -12,9 +12,9 @@ from tests.situation.situation import (
 )
 
 
-@command("stopped")
-def stopped(made: Situation, words: Words) -> None:
-    """stopped 2 [since 120s] [end 9000]: it has not fetched since; its log ends at this offset."""
+@command("stop-fetching")
+def stop_fetching(made: Situation, words: Words) -> None:
+    """stop-fetching 2 [since 120s] [end 9000]: it has not fetched since; its log ends at this offset."""
     at_ms, end = age(words, "since", "120s"), words.number("end")
     for key in [replica(made, Words(one)) for one in words.word().split(",")]:
         made.follow(key, stopped_ms=at_ms, **({} if end is None else {"log_ends": ((0, end),)}))
@@ -32,7 +32,7 @@ def stuck(made: Situation, words: Words) -> None:
 def behind(made: Situation, words: Words) -> None:
     """behind 2 60s [shrinking 0.1] [growing 0.1]: it is so far behind; by how much that changes in a second.
 
-    With `stopped` it was so far behind when it fetched for the last time.
+    With `stop-fetching` it was so far behind when it fetched for the last time.
     """
     shrinking, growing = words.option("shrinking"), words.option("growing")
     replicas, lag = words.word(), milliseconds(words.word())
@@ -40,9 +40,9 @@ def behind(made: Situation, words: Words) -> None:
         made.follow(key, lag_ms=lag, lag_rate=float(growing or 0) - float(shrinking or 0))
 
 
-@command("observer")
-def observer(made: Situation, words: Words) -> None:
-    """observer 4,5, observer 2-new [unregistered] [since 1h] [stopped 20s]: a controller fetches without a vote."""
+@command("add-observer")
+def add_observer(made: Situation, words: Words) -> None:
+    """add-observer 4,2-new [unregistered] [since 1h] [stopped 20s]: a controller fetches without a vote."""
     unregistered, since, stopped = words.flag("unregistered"), words.option("since"), words.option("stopped")
     for one in words.word().split(","):
         _add_observer(made, replica(made, Words(one)), since=since, stopped=stopped, registered=not unregistered)
@@ -115,9 +115,9 @@ def moving(made: Situation, words: Words) -> None:
     made.polled |= {"nodes": recorded | made.polled.get("nodes", {}) | moved}
 
 
-@command("regressed")
-def regressed(made: Situation, words: Words) -> None:
-    """regressed 2 [at 5s] [to 3] [now 40]: its log ended at offset 3 then, although it had all; where it ends now.
+@command("restore-log")
+def restore_log(made: Situation, words: Words) -> None:
+    """restore-log 2 [at 5s] [to 3] [now 40]: its log ended at offset 3 then, although it had all; where it ends now.
 
     `now end`: it has all records again.
     """

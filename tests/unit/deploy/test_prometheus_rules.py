@@ -78,8 +78,8 @@ def test_alert_has_existing_metrics_annotations_a_test_and_a_runbook(alert: str)
 
 CONDITIONS: dict[str, tuple[str, Quorum]] = {
     "KraftwatchNoLeader": ("no-leader", situation("leaderless 1")),
-    "KraftwatchNoFailureTolerance": ("failure-tolerance", situation("stopped 2")),
-    "KraftwatchMajorityLost": ("failure-tolerance", situation("stopped 1,2")),
+    "KraftwatchNoFailureTolerance": ("failure-tolerance", situation("stop-fetching 2")),
+    "KraftwatchMajorityLost": ("failure-tolerance", situation("stop-fetching 1,2")),
 }
 """For each alert that reads a quorum's metrics: the product's rule, and a quorum with its condition."""
 

@@ -154,10 +154,10 @@ def test_rule_that_raises_is_reported_and_other_rules_are_evaluated() -> None:
     "faulty",
     [
         [],
-        ["stopped 2"],
-        ["stopped 1,2"],
-        ["stopped 2", "stalled 31s"],
-        ["stopped 2", "observer 2-new"],
+        ["stop-fetching 2"],
+        ["stop-fetching 1,2"],
+        ["stop-fetching 2", "stalled 31s"],
+        ["stop-fetching 2", "add-observer 2-new"],
         ["leaderless 1"],
         ["unanswered 14s"],
     ],
@@ -255,7 +255,7 @@ def test_rule_that_is_turned_off_is_not_applicable_instead_of_situation() -> Non
 
 
 def test_alert_of_a_rule_that_is_turned_off_does_not_resolve_as_if_its_condition_were_over() -> None:
-    fenced, on = situation("fenced 101"), thresholds_for({"broker-fenced.hold": 0})
+    fenced, on = situation("fence 101"), thresholds_for({"broker-fenced.hold": 0})
     off = with_overrides(on, {"broker-fenced": Thresholds(enabled=False)})
     tracked, (firing,) = advance(TrackedConditions(), evaluate(Facts(fenced), on), fenced, on)
     assert firing.rule == "broker-fenced"
@@ -291,7 +291,7 @@ def test_rule_that_failed_is_unknown_and_makes_no_finding_where_monitor_blind_is
     [
         ["broker {}", "stuck {} since 60s"],
         ["broker {} fenced"],
-        ["observer {}"],
+        ["add-observer {}"],
         ["registers {}"],
     ],
     ids=["brokers that lag", "fenced brokers", "observers that could be voters", "ghosts"],

@@ -40,13 +40,17 @@ def test_rule_is_evaluated_while_its_need_is_met(need: Need) -> None:
         (Need.VOTERS_RECORD, ["unread always"], "nothing of the metadata log has been read yet"),
         (Need.CURRENT_LOG, ["unread always"], "nothing of the metadata log has been read yet"),
         (Need.CURRENT_LOG, ["unread 10m"], "1200 committed records are still to be read"),
-        (Need.VOTERS_RECORD, ["static", "log 60s kraft-version 1"], "no committed VotersRecord has been read yet"),
+        (
+            Need.VOTERS_RECORD,
+            ["static", "append kraft-version 1 since 60s"],
+            "no committed VotersRecord has been read yet",
+        ),
         (Need.CURRENT_LOG, ["unread 14s"], "the metadata log was last answered at 2026-09-21 14:13:06 UTC"),
         (Need.FRESH_POLL, ["unpolled 14s"], "DescribeQuorum was last answered at 2026-09-21 14:13:06 UTC"),
         (Need.FRESH_POLL, ["unpolled always"], "DescribeQuorum has not been answered yet"),
         (
             Need.FRESH_POLL,
-            ["removed 3"],
+            ["remove-controller 3"],
             "DescribeQuorum was last answered at 2026-09-21 14:13:20 UTC, without a row of the leader, to whose clock "
             "the other rows are compared",
         ),

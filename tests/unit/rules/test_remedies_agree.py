@@ -7,24 +7,24 @@ from tests.remedy_conflicts import conflicts
 from tests.situation.case import evaluated
 from tests.situation.commands import situation
 
-FENCED = "fenced 101"
+FENCED = "fence 101"
 ONLY_COPY = ("unclean orders 0,3",)
 """Broker 101 was the only in-sync replica of orders-0 and orders-3, failed, and 102 was elected uncleanly."""
 LOST = (FENCED, *ONLY_COPY)
-COMBINED = ("brokers 1,101,102", "fenced 1 since 50s", "unclean orders 0 replicas 1,102")
+COMBINED = ("brokers 1,101,102", "fence 1 since 50s", "unclean orders 0 replicas 1,102")
 """Voter 1 is a broker as well, and was the only in-sync replica of orders-0."""
-DOWN = "stopped 1"
+DOWN = "stop-fetching 1"
 ONLY_COPIES: dict[str, tuple[str, ...]] = {
     "fenced broker after an unclean election": LOST,
     "broker left by a controlled shutdown": ("left 101", "unclean orders 0"),
-    "isr violates KIP-704": (FENCED, "unclean orders 0", "log 30s change orders-0 isr 102,101"),
-    "the only in-sync copy has outdated metadata": (*LOST, "stopped 102 since 60s"),
-    "mixed versions": (*LOST, "supports 30 1,2,3"),
+    "isr violates KIP-704": (FENCED, "unclean orders 0", "append change orders-0 isr 102,101 since 30s"),
+    "the only in-sync copy has outdated metadata": (*LOST, "stop-fetching 102 since 60s"),
+    "mixed versions": (*LOST, "upgrade 30 1,2,3"),
     "the replica is a controller too": (*COMBINED, DOWN),
     "the replica is a controller without a vote": (
         "brokers 9,101,102",
         "registers 9",
-        "fenced 9 since 50s",
+        "fence 9 since 50s",
         "unclean orders 0 replicas 9,102",
     ),
     "no leader, and a voter holds the only copy": (*COMBINED, "probe 1,2 refused", "leaderless 3"),
@@ -32,7 +32,7 @@ ONLY_COPIES: dict[str, tuple[str, ...]] = {
     "a voter with the only copy while a change is pending": (*COMBINED, DOWN, "adding 4"),
     "a voter with the only copy reports no leader": (*COMBINED, "view 1 none"),
     "a voter with the only copy while nothing is committed": (*COMBINED, DOWN, "stalled 31s"),
-    "the only copy is on an old version": ("supports 25 101", *LOST, FENCED),
+    "the only copy is on an old version": ("upgrade 25 101", *LOST, FENCED),
 }
 """What is to be started has the only copy of a partition."""
 SITUATIONS: dict[str, tuple[str, ...]] = {
@@ -41,26 +41,26 @@ SITUATIONS: dict[str, tuple[str, ...]] = {
     "the leader failed too": (
         FENCED,
         "unclean orders 0",
-        "fenced 102 since 10s",
-        "log 10s change orders-0 leader none",
+        "fence 102 since 10s",
+        "append change orders-0 leader none since 10s",
     ),
-    "metadata lost while a voter is down": (FENCED, "unclean orders 0", "stopped 2", "lost 9900"),
-    "metadata lost and old names": ("probe 1,2 name-not-found", "lost 9900"),
-    "an epoch with two leaders while a voter is down": ("stopped 2", "log 20s leader 2 epoch 7"),
-    "forced voters and a former voter that is registered": ("voter-set 60s 3", "stopped 1,2"),
-    "old names while a voter is down": ("stopped 2", "probe 1 name-not-found"),
-    "a moved voter while a voter is down": ("stopped 2", "registers 1 at c1:19093 since 60s"),
-    "a pending change and a replaced disk": ("stopped 2", "observer 2-new", "adding 4"),
+    "metadata lost while a voter is down": (FENCED, "unclean orders 0", "stop-fetching 2", "lose-metadata 9900"),
+    "metadata lost and old names": ("probe 1,2 name-not-found", "lose-metadata 9900"),
+    "an epoch with two leaders while a voter is down": ("stop-fetching 2", "append leader 2 epoch 7 since 20s"),
+    "forced voters and a former voter that is registered": ("voter-set 60s 3", "stop-fetching 1,2"),
+    "old names while a voter is down": ("stop-fetching 2", "probe 1 name-not-found"),
+    "a moved voter while a voter is down": ("stop-fetching 2", "registers 1 at c1:19093 since 60s"),
+    "a pending change and a replaced disk": ("stop-fetching 2", "add-observer 2-new", "adding 4"),
     "no leader and old names": ("probe 1,2,3 name-not-found", "leaderless 1,2,3"),
     "no leader and a registration elsewhere": ("probe 2 refused", "registers 1 at c1:19093 since 60s", "leaderless 3"),
     "no leader after a forced change": ("voters 5", "voter-set 60s 1 2 3", "probe 1,2 refused", "leaderless 3"),
     "a transaction is open on the only copy": (
         "brokers 3,101",
-        "fenced 101 since 3m",
+        "fence 101 since 3m",
         "unclean orders 0 replicas 101,3 leader 3 since 2m",
-        "log 61s transaction begin",
+        "append transaction begin since 61s",
     ),
-    "elections while a voter is down": ("stopped 2 since 6m", "elected 1 2 1 2 3"),
+    "elections while a voter is down": ("stop-fetching 2 since 6m", "elected 1 2 1 2 3"),
 }
 
 

@@ -228,7 +228,7 @@ def test_controller_whose_log_has_a_newer_epoch_starts_in_it_without_a_leader(
 
 
 def test_voter_that_does_not_fetch_is_down_and_keeps_its_last_log_end() -> None:
-    quorum = situation("stopped 1 since 40s", "elected 3 last 30s")
+    quorum = situation("stop-fetching 1 since 40s", "elected 3 last 30s")
     first = electors(Facts(quorum))[0]
     known = (first.key, first.runs, first.reached, first.log_end)
     assert known == (key(1), Part.LOST, Part.COUNTS, (7, 9_920))
@@ -270,8 +270,10 @@ def test_voter_on_a_new_disk_cannot_give_the_vote_of_the_old_one() -> None:
         quorum = situation(*commands)
         return forecast_election(electors(Facts(quorum))).electable
 
-    assert electable("stopped 1")
-    assert not electable("stopped 1,2", "observer 2-new"), "controllers 2 and 3 run, and of three voters one is left"
+    assert electable("stop-fetching 1")
+    assert not electable("stop-fetching 1,2", "add-observer 2-new"), (
+        "controllers 2 and 3 run, and of three voters one is left"
+    )
 
 
 def test_refusing_voter_may_be_moved_or_down() -> None:

@@ -52,7 +52,7 @@ def test_restart_is_safe_or_has_reasons_against_it() -> None:
 @pytest.mark.parametrize(
     ("commands", "known"),
     [
-        pytest.param(("observer 4",), {1, 2, 3, 4}, id="a registered controller without a vote"),
+        pytest.param(("add-observer 4",), {1, 2, 3, 4}, id="a registered controller without a vote"),
         pytest.param(("static", "never-registers 1,2,3"), {1, 2, 3}, id="the voters of the poll"),
         pytest.param(("unpolled always", "never-registers 1,2,3"), {1, 2, 3}, id="the voters of the log"),
     ],

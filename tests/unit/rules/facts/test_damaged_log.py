@@ -8,7 +8,7 @@ from tests.situation.commands import situation
 
 
 def test_a_registration_of_a_snapshot_does_not_show_that_the_controller_started_since() -> None:
-    quorum = situation("damaged 3", "registers 3 since 10s incarnation new")
+    quorum = situation("damage-log 3", "registers 3 since 10s incarnation new")
     assert not damaged_logs(quorum)
 
     registration = quorum.controllers[NodeId(3)]

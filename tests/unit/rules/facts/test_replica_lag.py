@@ -39,7 +39,7 @@ def test_after_the_leaders_clock_was_set_back_the_end_of_a_log_shows_who_follows
 
 
 def test_the_leader_fetches_and_has_caught_up_and_without_its_row_nothing_is_known() -> None:
-    poll = the_poll("behind 2 400ms", "stopped 2 since 300ms")
+    poll = the_poll("behind 2 400ms", "stop-fetching 2 since 300ms")
     leader, follower = row_of(poll, 3), row_of(poll, 2)
     assert (fetch_age_ms(poll, leader), lag_ms(poll, leader)) == (0, 0)
     assert (fetch_age_ms(poll, follower), lag_ms(poll, follower)) == (300, 700)

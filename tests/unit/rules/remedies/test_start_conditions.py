@@ -48,7 +48,7 @@ def test_sentence_names_the_brokers_that_may_hold_the_only_copy(isr: str, senten
     [
         (("unclean orders 0",), {102: ["orders-0"]}),
         # The record that names the topic could not be decoded.
-        (("log 80s partition orders-0 102,101 recovering",), {102: ["partition 0 of topic id-of-orders"]}),
+        (("append partition orders-0 102,101 recovering since 80s",), {102: ["partition 0 of topic id-of-orders"]}),
         (("unclean orders 0", "change orders 0 since 5s leader none"), {}),
         # No other replica can take over, whatever is restarted.
         (("unclean orders 0 replicas 102",), {}),
@@ -64,13 +64,13 @@ def test_leader_of_a_recovering_partition_with_more_replicas_holds_the_only_in_s
 @pytest.mark.parametrize(
     ("commands", "holds"),
     [
-        (("fenced 101 since 45s",), True),
-        (("fenced 101 since 45s", "broker 101 fenced since 46s incarnation again"), True),
-        (("fenced 101 since 45s", "broker 101 fenced since 44s incarnation again"), False),
+        (("fence 101 since 45s",), True),
+        (("fence 101 since 45s", "broker 101 fenced since 46s incarnation again"), True),
+        (("fence 101 since 45s", "broker 101 fenced since 44s incarnation again"), False),
         (("left 101 since 45s",), True),
         # It was cut off, and runs.
         ((), False),
-        (("log 45s unregister 101",), True),
+        (("append unregister 101 since 45s",), True),
     ],
 )
 def test_broker_that_was_passed_over_holds_a_copy_until_it_starts(commands: tuple[str, ...], holds: bool) -> None:
@@ -96,10 +96,10 @@ def test_broker_that_was_passed_over_holds_a_copy_until_it_starts(commands: tupl
         # The election is older than what is known of the log: 104 was assigned a replica since.
         (
             (
-                "log 80s topic orders",
-                "log 80s partition orders-0 102,101,103 recovering",
-                "log 79s change orders-0 isr 102",
-                "log 78s change orders-0 replicas 102,101,103,104",
+                "append topic orders since 80s",
+                "append partition orders-0 102,101,103 recovering since 80s",
+                "append change orders-0 isr 102 since 79s",
+                "append change orders-0 replicas 102,101,103,104 since 78s",
             ),
             {101, 103},
         ),
@@ -117,11 +117,11 @@ def test_previous_isr_and_elr_hold_a_copy_or_all_replicas_if_they_are_unknown(
     ("commands", "steps"),
     [
         ((), ()),
-        (("stopped 2",), ("controllers 1 and 3 before 2 fetches",)),
-        (("voters 2", "stopped 1"), ("controller 2 before 1 fetches",)),
-        (("voters 5", "stopped 2"), ()),
-        (("voters 5", "stopped 2,4"), ("controllers 1, 3 and 5 before 2 and 4 fetch",)),
-        (("stopped 2", "leaderless 1,2"), ()),
+        (("stop-fetching 2",), ("controllers 1 and 3 before 2 fetches",)),
+        (("voters 2", "stop-fetching 1"), ("controller 2 before 1 fetches",)),
+        (("voters 5", "stop-fetching 2"), ()),
+        (("voters 5", "stop-fetching 2,4"), ("controllers 1, 3 and 5 before 2 and 4 fetch",)),
+        (("stop-fetching 2", "leaderless 1,2"), ()),
     ],
 )
 def test_no_voter_of_a_bare_majority_is_restarted(commands: tuple[str, ...], steps: tuple[str, ...]) -> None:

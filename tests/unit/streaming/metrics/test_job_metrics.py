@@ -210,7 +210,7 @@ def test_metrics_are_served_in_the_requested_format(tmp_path: Path) -> None:
 def test_promtool_accepts_the_metrics(tmp_path: Path) -> None:
     running = MetricsFixture(tmp_path, ("prod", "never"), [alert(cluster="prod")])
     running.heartbeats = HeartbeatCounts(sent=1, last_sent_at_ms=NOW)
-    running.batch(situation("stopped 2"), sinks={"console": SinkResult(delivered=1)}, quarantined={"prod": 1})
+    running.batch(situation("stop-fetching 2"), sinks={"console": SinkResult(delivered=1)}, quarantined={"prod": 1})
 
     checked = subprocess.run(
         ["promtool", "check", "metrics"], input=running.text(), capture_output=True, text=True, check=False

@@ -208,7 +208,7 @@ def test_elections_count_for_ten_minutes() -> None:
 
 def test_election_latency_is_exported(tmp_path: Path) -> None:
     """The newest records before the elections were read 8 s and 5 s ago."""
-    one, other = "log 6500ms leader 2 epoch 8", "log 3s leader 3 epoch 9"
+    one, other = "append leader 2 epoch 8 since 6500ms", "append leader 3 epoch 9 since 3s"
     running = MetricsFixture(tmp_path).batch(situation("unanswered 8s"))
     running.batch(situation(one, "unanswered 5s")).batch(situation(one, other))
     read = reader(running.samples())

@@ -178,9 +178,9 @@ def _row(words: Words) -> Replica:
     return replica(words.word(), end, fetch, caught_up)
 
 
-@command("fail")
-def _fail(_: LogRun, words: Words) -> Iterator[FailedObservation]:
-    """fail log refused at c1:9093, quorum timed-out at c1:9093: attempts that failed; without `at`: at no address."""
+@command("fails")
+def _fails(_: LogRun, words: Words) -> Iterator[FailedObservation]:
+    """fails log refused at c1:9093, quorum timed-out at c1:9093: attempts that failed; without `at`: at no address."""
     for clause in words.clauses():
         where = clause.option("at") or ""
         source = ObservationSource(clause.word())
@@ -208,9 +208,9 @@ def _view(_: LogRun, words: Words) -> Iterator[LeaderView]:
         yield view(int(clause.word()), leader=led_by, epoch=epoch, log=log)
 
 
-@command("again")
-def _again(run: LogRun) -> Iterator[Event]:
-    """again: the newest observation is recorded again."""
+@command("repeat")
+def _repeat(run: LogRun) -> Iterator[Event]:
+    """repeat: the newest observation is recorded again."""
     yield from run.newest
 
 

@@ -29,7 +29,7 @@ def test_a_quiet_row_is_evaluated_at_the_pace_and_every_other_at_once(ms: int, q
 @pytest.mark.parametrize(("ms", "due"), [(999, False), (1_000, True)])
 def test_a_quiet_row_is_evaluated_when_a_hold_ends(ms: int, due: bool) -> None:
     thresholds = thresholds_for({"broker-fenced.hold": 1.0})
-    fenced = situation("fenced 101")
+    fenced = situation("fence 101")
     tracked, alerts = advance(EVALUATED, evaluate(Facts(fenced), thresholds), fenced, thresholds)
     assert alerts == ()
 
@@ -49,7 +49,7 @@ def test_no_row_waits_where_a_condition_begins_because_time_passes() -> None:
 
 def test_no_row_waits_after_a_quiet_one_that_ended_a_condition() -> None:
     """Its clear time begins with the next evaluation."""
-    fenced = situation("fenced 101")
+    fenced = situation("fence 101")
     assert quiet_until_ms(replace(HEALTHY, now_ms=after(1)), evaluate(Facts(fenced), THRESHOLDS), THRESHOLDS) == after(
         1
     )

@@ -37,19 +37,19 @@ from tests.unit.streaming.replay.memory_pages import MemoryPages
 
 DATA = Path(__file__).parents[3] / "data" / "states"
 STORED = (
-    *("stopped 2 since 20s", "observer 2-new", "adding 4", "registers 9"),
+    *("stop-fetching 2 since 20s", "add-observer 2-new", "adding 4", "registers 9"),
     "registers 1 at c1:19093 since 1h incarnation new",
-    *("starts 3 40m 20m", "elected 2 3 every 5m last 10m", "voter-set 30m 1 2 3@c3:9193", "supports 30 1,2"),
+    *("starts 3 40m 20m", "elected 2 3 every 5m last 10m", "voter-set 30m 1 2 3@c3:9193", "upgrade 30 1,2"),
     *("probe 1 name-not-found", "certificates 3=9d", "view 2 leader 1 epoch 6", "snapshot 4h", "fails view denied 1"),
     *(
         "fencings 102 2",
-        "fenced 101 since 10m",
+        "fence 101 since 10m",
         "unclean orders 0,3",
         "offline pay 0-2 dirs b",
-        "log 10s undecodable x",
+        "append undecodable x since 10s",
     ),
-    *("log 2h zk-migration migration", "change orders 3 since 5m replicas 101,102,103 adding 103"),
-    *("log 10s undecodable x", "log 9s unknown-record 501 0", "damaged 3", "outages 1 2"),
+    *("append zk-migration migration since 2h", "change orders 3 since 5m replicas 101,102,103 adding 103"),
+    *("append undecodable x since 10s", "append unknown-record 501 0 since 9s", "damage-log 3", "outages 1 2"),
 )
 """Something of most that is stored."""
 

@@ -55,7 +55,7 @@ def quorums() -> Iterator[Quorum]:
                 for fault in faults(",".join(map(str, stale)), stale):
                     yield situation(*quorum, *fault)
                     for down in {*nodes} - {*stale, count} if count > 2 else ():
-                        yield situation(*quorum, f"stopped {down}", f"probe {down} refused", *fault)
+                        yield situation(*quorum, f"stop-fetching {down}", f"probe {down} refused", *fault)
 
 
 def faults(stale: str, nodes: tuple[int, ...]) -> Iterator[tuple[str, ...]]:

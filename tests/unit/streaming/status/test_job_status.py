@@ -31,7 +31,7 @@ def test_recovering_partitions_beyond_the_limit_are_counted() -> None:
 
 
 def test_condition_before_its_hold_expires_is_pending() -> None:
-    quorum, thresholds = situation("stopped 1"), thresholds_for({})
+    quorum, thresholds = situation("stop-fetching 1"), thresholds_for({})
     evaluation = evaluate(Facts(quorum), thresholds)
     tracked, _ = advance(TrackedConditions(), evaluation, quorum, thresholds)
     status = job_cluster_status(Facts(quorum), thresholds, evaluation, tracked)

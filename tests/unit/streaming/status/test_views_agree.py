@@ -37,7 +37,7 @@ def test_no_view_is_healthy_while_records_may_be_lost_also_if_its_rule_is_turned
 
 
 def test_headline_of_a_pending_fault_is_the_fault_and_when_it_fires() -> None:
-    down = situation("stopped 2 since 20s")
+    down = situation("stop-fetching 2 since 20s")
     tracked = tracked_conditions(down)
     headline = page(down, tracked).headline
     assert headline.startswith("Voter 2 has not fetched since ")
@@ -47,14 +47,14 @@ def test_headline_of_a_pending_fault_is_the_fault_and_when_it_fires() -> None:
     due = replace(page(down, tracked), now_ms=Millis(down.now_ms + 120_000), recorded=True)
     assert due.headline.endswith("(fires with the next observation)")
     # An information that will fire is not the state of the cluster.
-    spare = situation("observer 4")
+    spare = situation("add-observer 4")
     tracked = tracked_conditions(spare)
     assert [one.rule for one in tracked.conditions.values()] == ["observer-could-be-voter"]
     assert "fires" not in page(spare, tracked).headline
 
 
 def test_check_and_status_say_that_an_alert_fires_and_who_holds_it_back() -> None:
-    down = state_of(situation("stopped 2 since 20s"))
+    down = state_of(situation("stop-fetching 2 since 20s"))
     fires = replace(alert("quorum", rule="failure-tolerance", cluster=down.quorum.cluster), started_at_ms=NOW)
     silence = Silence(
         id="5f2c", rule="failure-*", starts_at_ms=NOW, ends_at_ms=Millis(NOW + 1), author="Ana", comment="CHG-1"

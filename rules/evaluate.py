@@ -82,6 +82,8 @@ ALL_RULES: Mapping[str, DeclaredRule] = dict(sorted({**RULES, **JOB_RULES}.items
 """Both, in the order of the ids."""
 OBSERVATION_RULES = frozenset(rule.id for rule in RULES.values() if rule.about_observation)
 """The rules whose findings say what is not observed."""
+RECORDS_AT_RISK_RULES = frozenset(rule.id for rule in RULES.values() if rule.records_at_risk)
+"""The rules whose findings say that acknowledged records may be lost."""
 
 
 def thresholds_for(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:

@@ -36,6 +36,8 @@ class DeclaredRule:
     """Rules whose finding often has the same cause: both fire, and one notification reports both as one incident."""
     about_observation: bool = False
     """Whether a finding says what kraftwatch does not observe: the health is then unknown, and not worse by it."""
+    records_at_risk: bool = False
+    """Whether a finding, of any severity, means that acknowledged records may be lost."""
     outlives_cause: bool = False
     """Whether a finding that is left when the last alert of `inhibited_by` resolves belongs to the same incident.
 

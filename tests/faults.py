@@ -31,6 +31,12 @@ from tests.eventually import eventually
 from tests.kafka.forged_log import append_to_every_log, begin_transaction
 
 FLAPS = 3
+RESTARTED_OFTEN = {
+    "node-restarting.starts": 33.0,
+    "node-restarting.slow_starts": 33.0,
+    "restarts-without-end.rounds": 33.0,
+}
+"""Thresholds where many faults restart the nodes of one quorum: more starts than are remembered."""
 _START = r"# Start controller \d+ so that it listens at"
 _HANGS = r"# Controller \d+ hangs, .*take a thread dump .*before you restart it"
 _NO_ANSWER = rf"{_HANGS}|# Check in the log of controller \d+ why it does not fetch from the leader"

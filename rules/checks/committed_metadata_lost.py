@@ -162,4 +162,5 @@ RULE = Rule(
     resolved="No further loss of committed metadata was observed. What was lost is not restored.",
     hold=hold(0.0, "one observation is proof"),
     without_leader=True,
+    records_at_risk=True,
 )

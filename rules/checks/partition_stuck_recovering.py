@@ -372,4 +372,5 @@ RULE = Rule(
     hold=hold(60.0, "by the timestamps in the log; normally a replica joins within seconds"),
     further_thresholds=(JOIN, COPY),
     needs=(Need.CURRENT_LOG, Need.RECOVERY_STATE),
+    records_at_risk=True,
 )

@@ -130,4 +130,5 @@ RULE = Rule(
     further_thresholds=(KEEP_FIRING_FOR,),
     needs=(Need.CURRENT_LOG, Need.RECOVERY_STATE),
     without_leader=True,
+    records_at_risk=True,
 )

@@ -152,4 +152,5 @@ RULE = Rule(
     needs=(Need.CURRENT_LOG,),
     grouped_with=("partition-stuck-recovering",),
     without_leader=True,
+    records_at_risk=True,
 )

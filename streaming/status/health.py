@@ -9,15 +9,11 @@ cluster in which acknowledged records may be lost is never healthy.
 from collections.abc import Collection, Iterable
 from enum import StrEnum
 
-from rules.evaluate import OBSERVATION_RULES
+from rules.evaluate import OBSERVATION_RULES, RECORDS_AT_RISK_RULES
 from rules.finding import Finding, Severity
 from rules.formatting import plural
 from streaming.status.cluster_status import ClusterStatus, FindingStatus, StatusSource
 
-DATA_LOSS_RULES = frozenset(
-    {"committed-metadata-lost", "partition-stuck-recovering", "recovery-invariant-broken", "unclean-election"}
-)
-"""Rules whose finding, of any severity, means that acknowledged records may be lost."""
 NO_LEADER_KNOWN = "No controller is known to lead the quorum now"
 
 
@@ -75,7 +71,7 @@ def records_at_risk(status: ClusterStatus) -> str | None:
     if recovering := status.recovering_partitions:
         verb = "is" if recovering == 1 else "are"
         return f"Acknowledged records may be lost: {plural(recovering, 'partition')} {verb} RECOVERING"
-    found = sorted({finding.rule for finding in status.findings} & DATA_LOSS_RULES)
+    found = sorted({finding.rule for finding in status.findings} & RECORDS_AT_RISK_RULES)
     return f"Acknowledged records may be lost: see {found[0]}" if found else None
 
 

@@ -19,7 +19,7 @@ from tests.chaos.chaos_lab import ChaosLab
 from tests.chaos.counted_sinks import CountedSinks, counted_sinks
 from tests.chaos.delivery_check import Content
 from tests.chaos.kill_point import Role
-from tests.chaos.oracle import HOLD_S
+from tests.chaos.oracle import HOLD_S, KEEPS_FIRING, KEEPS_FIRING_S
 from tests.job.configured_job import ConfiguredJob, SeparateJob, section
 from tests.job.relay_process import RelayProcess
 from tests.own_network import OwnNetwork
@@ -31,15 +31,10 @@ DISK_MB, STORE_MB = 400, 400
 """Of a job's disk, and of the store's."""
 THRESHOLDS = {
     **{rule: {"hold": hold} for rule, hold in HOLD_S.items() if " " not in rule},
-    "monitor-blind": {"hold": HOLD_S["monitor-blind"]},
-    "controller-not-observed": {"hold": HOLD_S["controller-not-observed"]},
-    "unclean-election": {"keep_firing_for": 60},
-    "voter-log-regressed": {"keep_firing_for": 60},
+    **{rule: {name: seconds} for rule, (name, seconds) in KEEPS_FIRING.items()},
     "observer-could-be-voter": {"hold": 30},
-    "node-restarting": {"window": 120, "slow_starts": 33},
+    "node-restarting": {"window": KEEPS_FIRING_S["node-restarting"], "slow_starts": 33},
     "restarts-without-end": {"rounds": 33},
-    "epoch-churn": {"window": 120},
-    "broker-flapping": {"window": 120},
 }
 
 

@@ -34,14 +34,15 @@ HOLD_S = {
     "monitor-degraded relay": 60.0,
 }
 """The holds of the run's configuration."""
-KEEPS_FIRING_S = {
-    "unclean-election": 60.0,
-    "voter-log-regressed": 60.0,
-    "node-restarting": 120.0,
-    "epoch-churn": 120.0,
-    "broker-flapping": 120.0,
+KEEPS_FIRING = {
+    "unclean-election": ("keep_firing_for", 60.0),
+    "voter-log-regressed": ("keep_firing_for", 60.0),
+    "node-restarting": ("window", 120.0),
+    "epoch-churn": ("window", 120.0),
+    "broker-flapping": ("window", 120.0),
 }
-"""These rules fire for so long after their cause, with the run's configuration."""
+"""By which threshold of the run's configuration, and for how long, these rules fire after their cause."""
+KEEPS_FIRING_S = {rule: seconds for rule, (_, seconds) in KEEPS_FIRING.items()}
 LASTING = "committed-metadata-lost"
 """The rule whose alert fires for an hour after its cause."""
 _MEMBERS = (Kind.NEW_DISK, Kind.OLD_DISK, Kind.REMOVED, Kind.MOVED)

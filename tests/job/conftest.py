@@ -15,13 +15,7 @@ from tests.lab import Lab
 from tests.postgres_server import PostgresServer
 from tests.sinks.server import HttpDouble, serving
 
-HOLDS = {
-    "stale-voter-endpoint": 6.0,
-    "observer-could-be-voter": 6.0,
-    "voter-disk-replaced": 5.0,
-    "monitor-blind": 5.0,
-    "no-leader": 15.0,
-}
+HOLD_S, NO_LEADER_HOLD_S = 6.0, 15.0
 """Short, so that a scenario takes seconds. That of no-leader is three times its default, because an election takes long
 on a busy machine."""
 
@@ -29,7 +23,8 @@ on a busy machine."""
 def short_thresholds(*rules: str) -> dict[str, float]:
     """Returns thresholds for a module that waits for these rules. Other rules keep their defaults: no stall of the
     machine lasts that long."""
-    return {f"{rule}.hold": HOLDS[rule] for rule in rules} | {f"{rule}.clear": 3.0 for rule in rules}
+    holds = {f"{rule}.hold": NO_LEADER_HOLD_S if rule == "no-leader" else HOLD_S for rule in rules}
+    return holds | {f"{rule}.clear": 3.0 for rule in rules}
 
 
 @pytest.fixture(scope="module")

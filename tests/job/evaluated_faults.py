@@ -13,6 +13,7 @@ from tests.faults import (
     LEADER_PAUSED,
     MAJORITY_KILLED,
     OBSERVER_ADDED,
+    RESTARTED_OFTEN,
     SECOND_CONTROLLER_PAUSED,
     TRANSACTION_LEFT_OPEN,
 )
@@ -60,9 +61,7 @@ THRESHOLDS = {
     "broker-fenced.hold": 20.0,
     "broker-flapping.fencings": 3.0,
     "broker-flapping.window": 90.0,
-    "node-restarting.starts": 33.0,
-    "node-restarting.slow_starts": 33.0,
-    "restarts-without-end.rounds": 33.0,
+    **RESTARTED_OFTEN,
     "monitor-blind.hold": 30.0,
     "unclean-election.keep_firing_for": 90.0,
 }

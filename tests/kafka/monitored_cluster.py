@@ -22,6 +22,7 @@ from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from tests.agreement.agreement import assert_outputs_agree
 from tests.eventually import eventually
+from tests.faults import RESTARTED_OFTEN
 from tests.in_background import in_background
 from tests.kafka.gatherer_run import NAME, GathererRun, cluster_of, run_gatherer
 from tests.lab import Lab
@@ -34,13 +35,8 @@ SLOW_START_S = 300.0
 """The hold of rules whose conditions hold while a JVM starts slowly or the machine stalls: they do not fire in
 scenarios of other rules, even if an election or the restart of a killed controller takes long."""
 _SLOW_START_RULES = ("no-leader", "high-watermark-stalled", "stale-voter-endpoint", "monitor-blind")
-_SHARED_QUORUM = {
-    "node-restarting.starts": 33,
-    "node-restarting.slow_starts": 33,
-    "restarts-without-end.rounds": 33,
-    "failure-tolerance.share": 101,
-}
-"""Scenarios restart the nodes of the quorum that they share: more starts than are remembered, and never enough time."""
+_SHARED_QUORUM = {**RESTARTED_OFTEN, "failure-tolerance.share": 101.0}
+"""Scenarios share a quorum, which is never in sync for long."""
 
 
 @dataclass(kw_only=True)

@@ -10,7 +10,8 @@ from random import Random
 
 from connectors.observations.log_event import PartitionSet
 from rules.alert import Alert, AlertState
-from rules.evaluate import evaluate
+from rules.evaluate import RULES, evaluate
+from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.model.quorum import Quorum
 from streaming.replay.cluster_monitor import ClusterMonitor
@@ -21,7 +22,7 @@ from tests.record_image import RecordImage, RecoveryBeginning
 from tests.simulation.ground_truth import BrokenInvariant, GroundTruth
 from tests.simulation.simulated_monitor import RedeliveredMonitor, simulated_monitor
 
-BY_VOTERS = {"observer-could-be-voter", "voter-disk-replaced"}
+BY_VOTERS = {rule.id for rule in RULES.values() if Need.VOTERS_RECORD in rule.needs}
 """Rules that need a VotersRecord: they do not apply to a static quorum."""
 
 NEVER = {"raft-invariant-broken", "committed-metadata-lost", "recovery-invariant-broken", "data-contract-broken"}

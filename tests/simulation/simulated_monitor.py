@@ -25,9 +25,10 @@ RESTART_WINDOW_S = 120.0
 SHUTTING_DOWN_FOR_S = 60.0
 SNAPSHOT_AGE_S = 100.0
 _HOLD_S = 60.0
+KEEP_FIRING_RULES = {rule.id for rule in RULES.values() if "keep_firing_for" in {one.name for one in rule.thresholds}}
 OVERRIDES: Mapping[str, float] = {
     **{f"{rule.id}.hold": _HOLD_S for rule in RULES.values() if rule.hold.default > _HOLD_S},
-    "broker-disk-replaced.keep_firing_for": KEEP_FIRING_S,
+    **{f"{rule}.keep_firing_for": KEEP_FIRING_S for rule in KEEP_FIRING_RULES},
     "broker-flapping.window": FLAPPING_WINDOW_S,
     "data-contract-broken.stands": KEEP_FIRING_S,
     "duplicate-node-id.window": DUPLICATE_WINDOW_S,
@@ -35,7 +36,6 @@ OVERRIDES: Mapping[str, float] = {
     "epoch-churn.window": CHURN_WINDOW_S,
     # What the polls show of a whole window is tested by scripts.
     "failure-tolerance.share": 101.0,
-    "forced-reconfiguration.keep_firing_for": KEEP_FIRING_S,
     # Incidents follow each other within minutes.
     "node-restarting.slow_starts": 33.0,
     "node-restarting.window": RESTART_WINDOW_S,
@@ -43,14 +43,11 @@ OVERRIDES: Mapping[str, float] = {
     "operation-unfinished.shutting_down_for": SHUTTING_DOWN_FOR_S,
     # Longer than the simulation goes on after an incident that leaves an even number of voters.
     "quorum-shape.hold": 150.0,
-    "recovery-invariant-broken.keep_firing_for": KEEP_FIRING_S,
     "restarts-without-end.pause": RESTART_PAUSE_S,
     "snapshot-stale.age": SNAPSHOT_AGE_S,
-    "unclean-election.keep_firing_for": KEEP_FIRING_S,
     "voter-change-stuck.hold": 4.0,
     # The simulation replaces the disks of one node again and again.
     "voter-change-stuck.removals": 1_000.0,
-    "voter-log-regressed.keep_firing_for": KEEP_FIRING_S,
 }
 """`RULE.NAME` -> value, as the configuration takes them."""
 THRESHOLDS = thresholds_for(OVERRIDES)

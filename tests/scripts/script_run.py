@@ -52,7 +52,7 @@ class ScriptRun:
 
     @command("append")
     def append(self, *record: str) -> None:
-        """append unfence 101: a record of the metadata log (`log_commands.RECORDS`), which nothing here caused."""
+        """append unfence 101: a record of the metadata log (`log_commands`), which nothing here caused."""
         append(self.cluster.records, " ".join(record))
 
     @command("then")

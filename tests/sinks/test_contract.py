@@ -28,6 +28,7 @@ from rules.alert import Alert
 from rules.notifications.notification import Notification, NotifyReason
 from tests.sinks.connect_proxy import proxying
 from tests.sinks.local_kind import LOCAL_KINDS, LocalKind
+from tests.sinks.names_with_line_breaks import EVIL, hostile, of_anything, spread, two_clusters
 from tests.sinks.server import (
     DRIPPING_BODIES,
     DRIPS,
@@ -44,10 +45,9 @@ from tests.sinks.server import (
 )
 from tests.sinks.sink_kind import SECRET, SinkKind
 from tests.sinks.subjects import SINK_KINDS
-from tests.situation.commands import situation
 from tests.unit.connectors.kafka.certificates import CertificateAuthority, authority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
-from tests.unit.rules.hidden_text import LINE_BREAKS, fired, texts, with_hosts
+from tests.unit.rules.hidden_text import LINE_BREAKS, fired, texts
 
 DEADLINE_S = 60.0
 SHORT_S = 1.0
@@ -148,31 +148,15 @@ def assert_in_order(sent: Sequence[Notification], received: Sequence[str]) -> No
 
 # --- a name that breaks the line -------------------------------------------------------------------------------------
 
-EVIL = "EVIL"
 MACHINE_KINDS = {"webhook"}
 """What they send is data: a program reads it, and the JSON escapes what people must not see."""
 
 
-def two_clusters(one: Alert) -> Notification:
-    other = alert(f"voter 3{EVIL}", cluster="beta", summary=one.summary, remedy=one.remedy, evidence=one.evidence)
-    return Notification(
-        incident=one.fingerprint, reason=NotifyReason.FIRING, alerts=(one, other), new_transitions=(one, other)
-    )
-
-
 def of_rules(line_break: str) -> Notification:
     """An alert that a rule has made of such names: of hosts, and of topics."""
-    quorum = with_hosts(situation("probe 1,2,3 name-not-found", "unclean c1 0", "fence 101"), line_break, EVIL)
-    found = two_clusters(fired(quorum))
+    found = two_clusters(fired(hostile(line_break)))
     assert EVIL in str(texts(found.alerts))
     return found
-
-
-def of_anything(line_break: str) -> Notification:
-    """An alert with such a name in every text, whatever made it."""
-    name = f"c1{line_break}{EVIL}"
-    evidence = {name: [name, {name: name}], "rows": [{"a": name}, {"a": name}]}
-    return two_clusters(alert(name, cluster=name, summary=name, evidence=evidence, remedy=(f"run {name}", f"# {name}")))
 
 
 MADE = {"of a rule has line breaks": of_rules, "of anything has line breaks": of_anything}
@@ -180,12 +164,6 @@ MADE = {"of a rule has line breaks": of_rules, "of anything has line breaks": of
 
 def broken_lines(made: Callable[[str], Notification]) -> Sequence[Notification]:
     return [replace(made(line_break), incident=f"{number}") for number, line_break in enumerate(LINE_BREAKS)]
-
-
-def spread(shown: str | list[str]) -> list[str]:
-    """Returns the lines that begin with what follows a line break in a name."""
-    whole = [shown] if isinstance(shown, str) else shown
-    return [line for each in whole for line in each.splitlines() if line.strip().startswith(EVIL)]
 
 
 def received_texts(request: ReceivedRequest) -> list[str]:

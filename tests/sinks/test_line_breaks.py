@@ -7,13 +7,10 @@ import pytest
 from rich.console import Console
 
 from connectors.errors import ObservationError
-from rules.alert import Alert
 from rules.answers.what_if import Change, controllers_of_quorum
 from rules.facts.quorum import Facts
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Reason
-from rules.model.quorum import Quorum
-from rules.notifications.notification import Notification, NotifyReason
 from streaming.cli import output
 from streaming.status import check_output, status_tables
 from streaming.status.build_status import cluster_status
@@ -21,43 +18,11 @@ from streaming.status.status_store import ReceivedStatus
 from streaming.status.what_if import what_if, what_if_text
 from streaming.web.cluster_view import ClusterView
 from streaming.web.templating import render_cluster
-from tests.situation.commands import situation
+from tests.sinks.names_with_line_breaks import EVIL, hostile, of_anything, spread
 from tests.situation.situation import NOW
-from tests.unit.connectors.sinks.sink_alerts import alert
-from tests.unit.rules.hidden_text import LINE_BREAKS, fired, with_hosts
+from tests.unit.rules.hidden_text import LINE_BREAKS, fired
 from tests.unit.streaming.job.captured_log import logged_to
 from tests.unit.streaming.status.statuses import state_of
-
-EVIL = "EVIL"
-MACHINE_KINDS = {"webhook"}
-"""What they send is data: a program reads it, and the JSON escapes what people must not see."""
-
-
-def hostile(line_break: str) -> Quorum:
-    """Names from a cluster are those of hosts, and of topics."""
-    quorum = situation("probe 1,2,3 name-not-found", "unclean c1 0", "fence 101")
-    found: Quorum = with_hosts(quorum, line_break, EVIL)
-    return found
-
-
-def notification(one: Alert) -> Notification:
-    other = alert(f"voter 3{EVIL}", cluster="beta", summary=one.summary, remedy=one.remedy, evidence=one.evidence)
-    return Notification(
-        incident=one.fingerprint, reason=NotifyReason.FIRING, alerts=(one, other), new_transitions=(one, other)
-    )
-
-
-def of_anything(line_break: str) -> Notification:
-    """An alert with such a name in every text, whatever made it."""
-    name = f"c1{line_break}{EVIL}"
-    evidence = {name: [name, {name: name}], "rows": [{"a": name}, {"a": name}]}
-    return notification(alert(name, cluster=name, summary=name, evidence=evidence, remedy=(f"run {name}", f"# {name}")))
-
-
-def spread(shown: str | list[str]) -> list[str]:
-    """Returns the lines that begin with what follows a line break in a name."""
-    whole = [shown] if isinstance(shown, str) else shown
-    return [line for each in whole for line in each.splitlines() if line.strip().startswith(EVIL)]
 
 
 @pytest.mark.parametrize("line_break", LINE_BREAKS, ids=ascii)

@@ -5,14 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from connectors.settings.secret import Secret
-from rules.notifications.notification import single_alert_notification
 from streaming.metrics.heartbeat import request_url
 from tests.sinks.connect_proxy import ConnectProxy, proxying
 from tests.sinks.server import HttpDouble
 from tests.unit.connectors.kafka.certificates import CertificateAuthority
-from tests.unit.connectors.sinks.sink_alerts import alert
-
-NOTIFICATION = single_alert_notification(alert())
 
 
 @pytest.fixture

@@ -49,11 +49,6 @@ _UNKNOWN_TAGS = st.lists(
 )
 
 
-def record_value(api_key: int, version: int, **values: Any) -> bytes:
-    """Returns the value of a record with these fields; a tagged one may be missing."""
-    return data(api_key, version, written(record_schemas().records[api_key].versions[version][0], values))
-
-
 def metadata_value(api_key: int, version: int, **given: Any) -> bytes:
     """Returns the value of a record with the given fields; the others are as in `with_zeros`."""
     fields = record_schemas().records[api_key].versions[version][0]

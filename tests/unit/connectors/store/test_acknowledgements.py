@@ -1,19 +1,12 @@
 """Acknowledgements: what one process writes, every process reads; the ledger ends and drops them with their alerts."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from connectors.delivery.ledger import Ledger
 from connectors.store.acknowledgements import AcknowledgementStore
-from connectors.store.postgres import close_connections
 from connectors.store.store_place import StorePlace
 from connectors.store.tables import job_database
 from rules.finding import Severity
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis
-from tests.postgres_server import PostgresServer, needs_postgres
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 WARNING = alert("voter 1", severity=Severity.WARNING)
@@ -21,22 +14,6 @@ CRITICAL = alert("voter 1", severity=Severity.CRITICAL, observed_at_ms=Millis(NO
 MINUTE_MS = 60_000
 BY_ANA = f"by Ana until {utc_text(NOON_MS + MINUTE_MS)}"
 DAY_MS = 86_400_000
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with PostgresServer() as server:
-        yield server
-
-
-@pytest.fixture(params=["SQLite", pytest.param("PostgreSQL", marks=needs_postgres)])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StorePlace]:
-    if request.param == "SQLite":
-        yield tmp_path
-        return
-    server: PostgresServer = request.getfixturevalue("server")
-    yield server.database(f"a{abs(hash(request.node.name))}")
-    close_connections()
 
 
 def active(place: StorePlace, now_ms: int = NOON_MS) -> list[str]:

@@ -24,12 +24,6 @@ pytestmark = needs_postgres
 NUMBERS: TypeAdapter[int] = TypeAdapter(int)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with PostgresServer() as server:
-        yield server
-
-
 @pytest.fixture(autouse=True)
 def _closed() -> Iterator[None]:
     yield

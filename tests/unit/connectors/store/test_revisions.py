@@ -2,7 +2,7 @@
 
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -49,22 +49,6 @@ SILENCE = Silence(
     id="one", rule="no-*", starts_at_ms=NOON_MS, ends_at_ms=Millis(NOON_MS + 60_000), author="eva", comment="disks"
 )
 FIRST, OTHER = alert("voter 1"), alert("voter 2")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with PostgresServer() as server:
-        yield server
-
-
-@pytest.fixture(params=["SQLite", pytest.param("PostgreSQL", marks=needs_postgres)])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StorePlace]:
-    if request.param == "SQLite":
-        yield tmp_path
-        return
-    server: PostgresServer = request.getfixturevalue("server")
-    yield server.database(f"a{abs(hash(request.node.name))}")
-    close_connections()
 
 
 Build = Callable[[str], None]

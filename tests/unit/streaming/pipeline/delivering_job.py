@@ -20,7 +20,6 @@ from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.notifying import Notifying
 from streaming.pipeline.output_rows import OutputKind, OutputRow, quarantined_rows
 from streaming.replay.cluster_monitor import RefusedRow
-from streaming.status.cluster_status import ClusterStatus, to_bytes
 from streaming.status.status_store import StatusStore
 from tests.unit.connectors.sinks.sink_alerts import RecordingSink
 
@@ -34,10 +33,6 @@ def batch(*rows: OutputRow) -> Any:
 
 def firing_row(firing: Firing) -> OutputRow:
     return OutputKind.FIRING, firing.cluster, "", FIRING.dump_json(firing).decode()
-
-
-def status_row(status: ClusterStatus) -> OutputRow:
-    return OutputKind.STATUS, status.cluster, "", to_bytes(status).decode()
 
 
 def refused(cluster: str, ordinal: int = 0) -> OutputRow:

@@ -6,7 +6,6 @@
 import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from importlib import import_module
 from typing import Any, Generic, NewType, TypeVar
 
@@ -21,13 +20,13 @@ _FORMS = (
     "tests.situation.commands.command",
     "tests.situation.job_commands.command",
     "tests.scripts.log_commands.record",
+    "tests.scripts.script_quorum.quorum_command",
     "tests.scripts.script_run.command",
     "tests.unit.streaming.replay.log_run.command",
     "tests.cli.transcript_setup.setup",
 )
 """The registers of all forms of text."""
 _Target = TypeVar("_Target")
-_Part = TypeVar("_Part")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 Milliseconds = NewType("Milliseconds", int)
 """A duration, as a parameter of a command."""
@@ -191,19 +190,12 @@ class Commands(Generic[_Target]):
             for name in names:
                 text = inspect.getdoc(function) or ""
                 assert re.match(rf"(.*, )?{name}[ ,:]", text.split("\n")[0]), f"the help of {name} begins with its form"
-                self._add(name, text, lambda target, words: function(target, *words.arguments(parameters)))
+                assert name not in self.help, f"two commands are named {name}"
+                self.help[name] = text
+                self._run[name] = lambda target, words: function(target, *words.arguments(parameters))
             return function
 
         return registered
-
-    def include(self, others: "Commands[_Part]", part: Callable[[_Target], _Part]) -> None:
-        """Adds the commands for a part of what these change."""
-        for name, text in others.help.items():
-            self._add(name, text, partial(_of_part, others._run[name], part))
-
-    def _add(self, name: str, text: str, run: Callable[[_Target, Words], Any]) -> None:
-        assert name not in self._run, f"two commands are named {name}"
-        self.help[name], self._run[name] = text, run
 
     def run(self, target: _Target, text: str | Words) -> Any:
         """Runs one command and returns its result, or a list of what it yields."""
@@ -214,12 +206,6 @@ class Commands(Generic[_Target]):
         result = [*result] if isinstance(result, Iterator) else result
         words.end()
         return result
-
-
-def _of_part(
-    run: Callable[[_Part, Words], Any], part: Callable[[_Target], _Part], target: _Target, words: Words
-) -> Any:
-    return run(part(target), words)
 
 
 def listing() -> Iterator[str]:

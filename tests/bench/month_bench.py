@@ -21,13 +21,13 @@ from typing import Any, TypeAlias
 import psutil
 
 from rules.model.identifiers import DirectoryId, Millis
-from rules.model.membership import FeatureRange
 from rules.model.monitoring import FailedObservation, ObservationSource, Probe, Reason, ServerCertificate
 from rules.notifications.route import Silence
 from streaming.replay.decoded_row import DecodedRow
 from tests.bench.month_oracle import Oracle, Outage, Span
 from tests.bench.month_sending import Sending
 from tests.record_image import snapshot
+from tests.scripts.log_script import supporting
 from tests.scripts.script_quorum import START, ScriptedNode, ScriptedQuorum
 from tests.scripts.script_run import ScriptRun
 
@@ -58,14 +58,13 @@ class DiskedQuorum(ScriptedQuorum):
     def _register(self, node: ScriptedNode, *, again: bool = False) -> None:
         super()._register(node, again=again)
         if node.id in self.disks:
-            levels = {"kraft.version": (0, 1), "metadata.version": (7, node.supports)}.items()
             self.records.broker(
                 node.id,
                 fenced=False,
                 where=node.endpoints,
                 log_dirs=(DirectoryId(self.disks[node.id]),),
                 incarnation=node.incarnation,
-                features=tuple(FeatureRange(name=name, lowest=low, highest=high) for name, (low, high) in levels),
+                features=supporting(node.supports),
             )
 
 

@@ -62,6 +62,14 @@ def endpoint(node: int, port: int = 9093) -> Endpoint:
     return Endpoint(listener="CONTROLLER", host=f"c{node}", port=port)
 
 
+def supporting(metadata_version: int) -> tuple[FeatureRange, ...]:
+    """Returns the feature levels that a node up to this metadata.version supports."""
+    return (
+        FeatureRange(name="kraft.version", lowest=0, highest=1),
+        FeatureRange(name="metadata.version", lowest=7, highest=metadata_version),
+    )
+
+
 def voter(name: str, port: int = 9093) -> Voter:
     return Voter(key=key(name), endpoints=(endpoint(key(name).id, port),))
 

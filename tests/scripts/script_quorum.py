@@ -12,7 +12,7 @@ from dataclasses import InitVar, dataclass, field, replace
 from connectors.observations.log_event import LogAdvanced, VotersReplaced
 from connectors.observations.observation import Event
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
-from rules.model.membership import FeatureRange, Voter
+from rules.model.membership import Voter
 from rules.model.monitoring import (
     Answer,
     Connection,
@@ -30,13 +30,13 @@ from streaming.replay.decoded_row import DecodedRow
 from tests.commands import Commands, Milliseconds, Words, numbers
 from tests.quiet_rows import RowUrgency
 from tests.record_image import snapshot
-from tests.scripts.log_script import LogScript
+from tests.scripts.log_script import LogScript, supporting
 
 START = Millis(1_700_000_000_000)
 LEADER_CLOCK_OFFSET_MS = 43_456
 """How far each leader's clock is ahead of the monitor's, so that a test fails if the two clocks are mixed."""
 SECOND = 1_000
-quorum_command: Commands["ScriptedQuorum"] = Commands("a simulated quorum")
+quorum_command: Commands["ScriptedQuorum"] = Commands("a script: what happens to a simulated quorum")
 PROTOCOLS = {"CONTROLLER": "PLAINTEXT", "CONTROLLER_SSL": "SSL"}
 """The listeners that a controller may have, at consecutive ports."""
 
@@ -797,7 +797,7 @@ class ScriptedQuorum:
 
     def _register(self, node: ScriptedNode, *, again: bool = False) -> None:
         """Registers a new process, or the same one again."""
-        offset, supports = self.records.offset, _supporting(node.supports)
+        offset, supports = self.records.offset, supporting(node.supports)
         if not again or not node.incarnation:
             node.incarnation = f"incarnation-{node.id}-{offset}"
         if node.broker:
@@ -814,10 +814,3 @@ class ScriptedQuorum:
         """Returns where the gatherer asks a node: at the listener of the configured addresses, if it has that one."""
         addresses = [str(each) for each in node.endpoints]
         return next((each for each in addresses if each in self.bootstrap), addresses[0])
-
-
-def _supporting(metadata_version: int) -> tuple[FeatureRange, ...]:
-    return (
-        FeatureRange(name="kraft.version", lowest=0, highest=1),
-        FeatureRange(name="metadata.version", lowest=7, highest=metadata_version),
-    )

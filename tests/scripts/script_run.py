@@ -24,7 +24,7 @@ from tests.description.describe import describe
 from tests.scripts.log_commands import append
 from tests.scripts.script_quorum import SECOND, START, ScriptedQuorum, quorum_command
 
-command: Commands["ScriptRun"] = Commands("a script: a simulated quorum over time, and the monitor that observes it")
+command: Commands["ScriptRun"] = Commands("a script: time, and what a monitor observes of the simulated quorum")
 _MANY = 5
 _LONG_S = 300
 """In a longer time, the gatherer observes every tenth second: a script of hours needs a fifth of the CPU time."""
@@ -43,7 +43,8 @@ class ScriptRun:
 
     def run(self, line: str) -> Iterator[str]:
         """Runs one command and returns its output."""
-        yield from command.run(self, line) or ()
+        of_quorum = line.split()[0] in quorum_command.help
+        yield from (quorum_command.run(self.cluster, line) if of_quorum else command.run(self, line)) or ()
 
     @command("outside")
     def look_from_outside(self) -> None:
@@ -235,6 +236,3 @@ class ScriptRun:
                 ClusterSettings(name="test", bootstrap=self.cluster.bootstrap, vantage=self.vantage)
             )
         return self.monitor
-
-
-command.include(quorum_command, lambda run: run.cluster)

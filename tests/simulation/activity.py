@@ -14,7 +14,8 @@ from connectors.observations.log_event import (
 from rules.model.identifiers import DirectoryId, NodeId, ReplicaKey
 from rules.model.membership import ControllerRegistration
 from tests.record_image import RecordImage
-from tests.simulation.controller import SimulatedController, supporting
+from tests.scripts.log_script import supporting
+from tests.simulation.controller import SimulatedController
 from tests.simulation.metadata import MetadataActivity
 
 

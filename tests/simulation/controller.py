@@ -11,7 +11,7 @@ from random import Random
 
 from connectors.observations.log_event import KRaftVersionSet, LeaderChanged, LogEvent, VotersReplaced
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
-from rules.model.membership import FeatureRange, RecordPosition, Voter
+from rules.model.membership import RecordPosition, Voter
 from tests.simulation.ground_truth import GroundTruth
 from tests.simulation.metadata_log import LogEntry, MetadataLog
 from tests.simulation.network import Network
@@ -338,11 +338,3 @@ class SimulatedController:
         if end > self.epoch_start and end > self.high_watermark:
             self.ground_truth.commit(self, end)
             self.high_watermark = end
-
-
-def supporting(metadata_version: int) -> tuple[FeatureRange, ...]:
-    """Returns the feature levels that a node up to this metadata.version supports."""
-    return (
-        FeatureRange(name="kraft.version", lowest=0, highest=1),
-        FeatureRange(name="metadata.version", lowest=7, highest=metadata_version),
-    )

@@ -17,7 +17,8 @@ from connectors.observations.log_event import (
 from rules.model.identifiers import Endpoint, NodeId, TopicId
 from rules.model.membership import BrokerRegistration, FeatureRange
 from tests.record_image import Position, RecordImage
-from tests.simulation.controller import SimulatedController, supporting
+from tests.scripts.log_script import supporting
+from tests.simulation.controller import SimulatedController
 
 BROKERS = (101, 102, 103)
 TOPICS_MAX = 12

@@ -1,6 +1,7 @@
 """The listing of all commands of the texts of tests."""
 
 from tests.commands import listing
+from tests.scripts import script_quorum, script_run
 
 
 def test_commands_of_every_form_of_text_are_listed() -> None:
@@ -16,3 +17,7 @@ def test_commands_of_every_form_of_text_are_listed() -> None:
         "held job",
     ):
         assert f"\n  {line}" in listed
+
+
+def test_no_command_of_a_script_has_two_meanings() -> None:
+    assert script_quorum.quorum_command.help.keys() & script_run.command.help.keys() == set()

@@ -153,6 +153,7 @@ _DOUBTFUL_PARTS: Mapping[About, frozenset[str]] = {
     About.UNTRIED: _REACHED | {"accepts"},
     About.LIST: frozenset({"votes"}),
     About.VIEW: frozenset({"votes"}),
+    About.TIMERS: frozenset({"votes"}),
     About.HIDDEN: frozenset({"votes"}),
     About.ACCEPTS: frozenset({"accepts"}),
     About.ACCEPTS_LESS: frozenset({"accepts"}),

@@ -79,7 +79,9 @@ def safe_to_restart(facts: Facts, node: NodeId, thresholds: Thresholds, findings
             node=node, against=poll.against, unobserved=poll.unknown, notes=(), remaining=None, votes_needed=None
         )
     voters = sorted(quorum.committed.keys if quorum.committed else poll.voter_keys)
-    needed, doubts = majority(len(voters)), facts.doubts_about(UNPROVED)
+    # A leader that stays needs no other one, so that the others can be restarted, which begins their timers again.
+    unproved = UNPROVED | {About.TIMERS} if node == poll.leader_id else UNPROVED
+    needed, doubts = majority(len(voters)), facts.doubts_about(unproved)
     missing = {key.id: why for key in voters if key.id != node and (why := _missing(facts, poll, facts.nodes[key.id]))}
     useful = [key.id for key in voters if key.id not in {node, *missing}]
     remaining = [other for other in useful if other not in doubts]

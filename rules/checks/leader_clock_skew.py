@@ -8,10 +8,13 @@ What it means
 What to do
     1. Compare both clocks with that of another controller's host.
     2. Repair the time service (NTP, chrony) of the host that is wrong. If that is a controller's host, stop the
-       controller before its clock is set.
+       controller before its clock is set, when `kraftwatch safe-to-restart` permits it.
+    3. If the clocks of controllers were set back, restart those that do not lead, one after the other.
 
 What not to do
-    Do not set the clock of a running controller: Raft's timers count by it, so the leader resigns.
+    Do not set the clock of a running controller: Raft's timers count by it. Set forward, they expire, and the leader
+    resigns. Set back, they stand still until the clock is as late as it was: a follower does not notice that the leader
+    is lost, and rejects the votes of others. A restart or a new leader epoch begins them again.
 """
 
 from collections.abc import Iterable
@@ -82,8 +85,11 @@ def _finding(quorum: Quorum, poll: Poll, side: str, skew_ms: Millis) -> Finding:
             f"# Run date -u and timedatectl on the hosts of controller {leader} and of kraftwatch"
             f"{f', and to compare on that of controller {others[0]}' if others else ''}",
             "# Repair the time service (NTP, chrony) of the host whose clock is wrong",
-            f"# If it is that of controller {leader}: stop the controller, set the clock, start the controller",
-            "# Do not set the clock of a running controller: its timers would expire and the leader resign",
+            f"# If it is that of controller {leader}: stop the controller when `kraftwatch safe-to-restart {leader}` "
+            "permits it, set the clock, start the controller",
+            "# If the clocks of other controllers were set back, restart these one after the other, before the leader: "
+            "until then they may not notice that it is lost",
+            "# Do not set the clock of a running controller: its timers expire or stand still",
         ),
     )
 

@@ -47,7 +47,9 @@ class About(IntEnum):
     """It reports another leader, or none."""
     ACCEPTS = 7
     """All controllers reject the monitor alike: that others fetch shows of the leader alone that it accepts them."""
-    HIDDEN = 8
+    TIMERS = 8
+    """It may not notice that the leader is lost: its clock may have been set back."""
+    HIDDEN = 9
     """Its registration may be in a damaged part of the log."""
 
 
@@ -87,6 +89,7 @@ def doubts(
     views: Collection[LeaderView],
     lists: Mapping[NodeId, str],
     listeners: Collection[UnlikeListener],
+    timers: Mapping[NodeId, str],
     hides_records: bool,
 ) -> Mapping[NodeId, tuple[Doubt, ...]]:
     """Returns what is not known of each controller, the most important first; one without a doubt is not in it.
@@ -96,6 +99,7 @@ def doubts(
         views: what controllers reported that do not follow the only leader of the newest epoch.
         lists: the voters of a static quorum that may not vote as the leader counts, and why.
         listeners: the voters whose listeners are not those of the others.
+        timers: the voters whose timers may stand still, and why.
         hides_records: whether damaged batches of the log were skipped.
     """
     found = [
@@ -105,6 +109,10 @@ def doubts(
         *(Doubt(node=one.voter.key.id, about=About.LISTENER, why=one.why, find_out=COMPARE) for one in listeners),
         *_of_likeness(nodes),
         *_of_acceptance(nodes),
+        *(
+            Doubt(node=node, about=About.TIMERS, why=why, find_out=f"restart controller {node}: it has new timers then")
+            for node, why in timers.items()
+        ),
         *(_of_hidden(nodes) if hides_records else ()),
     ]
     by_node: dict[NodeId, list[Doubt]] = {}

@@ -18,6 +18,7 @@ from rules.facts import (
     reported_leaders,
     roles,
     static_voters,
+    stopped_timers,
     unlike_listeners,
     voter_changes,
 )
@@ -99,6 +100,7 @@ class Facts:
             views=facts.disagreeing_views,
             lists=facts.with_doubtful_list,
             listeners=facts.unlike_listeners,
+            timers=stopped_timers.stopped_timers(facts.nodes),
             hides_records=facts.hides_records,
         )
     )

@@ -218,6 +218,22 @@ class ControllerStart:
     """The process of the controller that was registered before; None for the first one."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockSetBack:
+    """The clock of a host was set back: what counts with it stands still there until it is as late as it was."""
+
+    controller: NodeId | None
+    """The leader on that host; None for the monitor's host."""
+    at_ms: Millis
+    """When the polls showed it first, by the gatherer's clock."""
+    by_ms: int
+    """By how much."""
+    leader_epoch: Epoch
+    """The leader epoch then."""
+    high_watermark: Offset | None
+    """What was committed then: later records were written with the new time."""
+
+
 class NodeKind(StrEnum):
     """The role in which a node registers."""
 

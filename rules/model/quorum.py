@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from rules.model.ages import DEFAULT_AGES, Ages
 from rules.model.history import (
     BrokerPartitions,
+    ClockSetBack,
     OfflineDirectory,
     OpenTransaction,
     PartitionSum,
@@ -94,6 +95,8 @@ class Quorum:
     poll: Poll | None = None
     """The newest DescribeQuorum answer of any age: compare its observed_at_ms with now_ms."""
     histories: Mapping[ReplicaKey, ReplicaHistory] = field(default_factory=dict)
+    clocks_set_back: tuple[ClockSetBack, ...] = ()
+    """The clocks that are not as late yet as they were, oldest first. Bounded by replay."""
     commit_wait: CommitWait | None = None
     """None: no poll since the newest gap shows it, or a majority is not in sync."""
     removals: tuple[VoterRemoval, ...] = ()

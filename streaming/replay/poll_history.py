@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from rules.facts.following import age_ms
+from rules.model.history import ClockSetBack
 from rules.model.identifiers import START, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.replica import LagSample, LogRegression, Outage, Poll, Replica, ReplicaHistory
 from streaming.replay.commit_waits import CommitWaits
@@ -25,6 +26,10 @@ PAUSE_MS = Millis(4_000)
 """A voter that fetches does it twice a second: one that did not for so long, and does again, may have started."""
 SAME_FETCH_MS = Millis(500)
 """How much earlier than the poll before a fetch of now may be: both ages are of the leader's clock."""
+SET_BACK_MS = 5_000
+"""A clock that shows that so much less time has passed was set back: no poll is answered so late."""
+SET_BACK = 8
+"""The maximum number of clocks that are kept, the newest ones."""
 OUTAGES = 64
 """The maximum number of outages of one voter, the newest ones."""
 
@@ -67,6 +72,8 @@ class PollHistory:
     """The first poll since the newest gap."""
     waits: CommitWaits = field(default_factory=CommitWaits)
     """Since the newest gap."""
+    clocks_set_back: tuple[ClockSetBack, ...] = ()
+    """Those that are not as late yet as they were, oldest first."""
 
     def add(self, event: Poll, now_ms: Millis, voter_ids: Collection[NodeId] = ()) -> None:
         """Adds an answered poll.
@@ -76,6 +83,10 @@ class PollHistory:
         """
         poll = replace(event, observed_at_ms=now_ms)
         previous, self.newest = self.newest, poll
+        going = [one for one in self.clocks_set_back if now_ms < one.at_ms + one.by_ms]
+        if previous is not None:
+            going += _set_back(previous, poll)
+        self.clocks_set_back = tuple(going[-SET_BACK:])
         gap_since_ms = None
         if previous is None or now_ms - previous.observed_at_ms > OUT_OF_SYNC_MS:
             self.polled_since_ms, self.waits = now_ms, CommitWaits()
@@ -143,6 +154,27 @@ class PollHistory:
         recent = [outage for outage in outages if outage.until_ms is None or now_ms - outage.until_ms <= REMEMBERED_MS]
         history = replace(one.history, outages=tuple(recent[-OUTAGES:]))
         return replace(one, history=history, caught_up_at_ms=at_ms)
+
+
+def _set_back(before: Poll, poll: Poll) -> Iterable[ClockSetBack]:
+    """Yields the clocks that show less time between two polls than has passed: that of the leader, and the monitor's.
+
+    The leader's own row has its current time (KIP-836); a gatherer's time goes on when its host's clock is set back.
+    """
+    steps: dict[NodeId | None, int] = {None: poll.clock_ahead_ms - before.clock_ahead_ms}
+    shown = [None if each.leader is None else each.leader.last_fetch_ms for each in (before, poll)]
+    if before.leader_id == poll.leader_id and shown[0] is not None and shown[1] is not None:
+        passed_ms = poll.observed_at_ms - before.observed_at_ms
+        steps[poll.leader_id] = passed_ms - (shown[1] - shown[0])
+    for controller, by_ms in steps.items():
+        if by_ms >= SET_BACK_MS:
+            yield ClockSetBack(
+                controller=controller,
+                at_ms=poll.observed_at_ms,
+                by_ms=by_ms,
+                leader_epoch=poll.leader_epoch,
+                high_watermark=poll.high_watermark,
+            )
 
 
 def _ended(outages: tuple[Outage, ...], until_ms: Millis) -> tuple[Outage, ...]:

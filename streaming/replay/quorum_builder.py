@@ -48,6 +48,7 @@ def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
         log_fetched_at_ms=state.log_fetched_at_ms,
         poll=_poll(state.poll_history.newest, image),
         histories={replica.history.key: replica.history for replica in state.poll_history.replicas},
+        clocks_set_back=state.poll_history.clocks_set_back,
         commit_wait=state.poll_history.waits.seen(),
         removals=state.removals,
         controllers=image.controllers,

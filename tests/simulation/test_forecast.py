@@ -18,9 +18,13 @@ def forecasts(seeds: Iterable[int]) -> ForecastCount:
 
 
 def assert_proved(count: ForecastCount) -> None:
-    """Asserts that no positive answer is false, and that none about a healthy quorum is unknown."""
+    """Asserts that no positive answer is false, and that of a healthy quorum only a start before makes it unknown.
+
+    A fault was ended by restarts a minute or two before: an hour later these answers are known.
+    """
     assert count.false_positive.keys() <= {UNUSED_PATHS}, count.report
-    assert count.unproved == [], count.report
+    assert [one for one in count.unproved if "no election was held since" not in one] == [], count.report
+    assert len(count.unproved) < count.healthy.total() / 20, count.report
     for question, answers in count.answers.items():
         assert count.positive[question] > answers / 3, "most restarts are safe"
         assert count.negative[question] > answers / 50, "faults make some unsafe"

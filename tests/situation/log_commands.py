@@ -173,5 +173,6 @@ def polling(made: Situation, words: Words) -> None:
 
 @command("clock")
 def clock(made: Situation, words: Words) -> None:
-    """clock 3h, clock -90s: the leader's clock is so far ahead of the monitor's."""
+    """clock 3h, clock -90s [since 60s]: the leader's clock is so far ahead of the monitor's."""
+    made.clock_since_ms = age(words, "since", "60s")
     made.clock_ahead_ms = milliseconds(words.word())

@@ -116,7 +116,8 @@ class Situation:
     log_gaps: list[tuple[int, int]] = field(default_factory=list)
     """From when until when the log was not read."""
     clock_ahead_ms: int = 0
-    """How far the leader's clock is ahead in the last minute."""
+    """How far the leader's clock is ahead since `clock_since_ms`."""
+    clock_since_ms: int = NOW - 60 * SECOND
 
     progress: dict[ReplicaKey, Progress] = field(default_factory=dict)
     """Of the replicas that do not simply follow, and of observers that are no brokers."""
@@ -298,7 +299,7 @@ class Situation:
     def _advance_log(self, at_ms: int) -> None:
         """Appends the NoOps up to a time, two a second, so that the log ends at LOG_END now."""
         self.script.now_ms = at_ms
-        self.script.clock_ahead_ms = self.clock_ahead_ms if at_ms >= NOW - 60 * SECOND else 0
+        self.script.clock_ahead_ms = self.clock_ahead_ms if at_ms >= self.clock_since_ms else 0
         if self.noops and self._lost_ms is None:
             until_ms = at_ms if self.silent_since_ms is None else min(at_ms, self.silent_since_ms)
             self.script.offset = max(self.script.offset, LOG_END - (NOW - until_ms) // 500)

@@ -228,6 +228,8 @@ class ClockSetBack:
     """When the polls showed it first, by the gatherer's clock."""
     by_ms: int
     """By how much."""
+    was_ahead_ms: int
+    """By how much it was ahead of the gatherer's clock before."""
     leader_epoch: Epoch
     """The leader epoch then."""
     high_watermark: Offset | None

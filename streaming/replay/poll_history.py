@@ -1,6 +1,6 @@
 """PollHistory: the newest answered DescribeQuorum, and each replica's samples of the last polls."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from rules.facts.following import age_ms
@@ -27,7 +27,7 @@ PAUSE_MS = Millis(4_000)
 SAME_FETCH_MS = Millis(500)
 """How much earlier than the poll before a fetch of now may be: both ages are of the leader's clock."""
 SET_BACK_MS = 5_000
-"""A clock that shows that so much less time has passed was set back: no poll is answered so late."""
+"""A clock that is behind by this much more than before was set back: no poll is answered so late."""
 SET_BACK = 8
 """The maximum number of clocks that are kept, the newest ones."""
 OUTAGES = 64
@@ -74,6 +74,8 @@ class PollHistory:
     """Since the newest gap."""
     clocks_set_back: tuple[ClockSetBack, ...] = ()
     """Those that are not as late yet as they were, oldest first."""
+    ahead_before_ms: tuple[tuple[NodeId | None, int], ...] = ()
+    """How far the clocks were ahead at the poll before the newest one."""
 
     def add(self, event: Poll, now_ms: Millis, voter_ids: Collection[NodeId] = ()) -> None:
         """Adds an answered poll.
@@ -83,10 +85,7 @@ class PollHistory:
         """
         poll = replace(event, observed_at_ms=now_ms)
         previous, self.newest = self.newest, poll
-        going = [one for one in self.clocks_set_back if now_ms < one.at_ms + one.by_ms]
-        if previous is not None:
-            going += _set_back(previous, poll)
-        self.clocks_set_back = tuple(going[-SET_BACK:])
+        self._compare_clocks(previous, poll)
         gap_since_ms = None
         if previous is None or now_ms - previous.observed_at_ms > OUT_OF_SYNC_MS:
             self.polled_since_ms, self.waits = now_ms, CommitWaits()
@@ -115,6 +114,34 @@ class PollHistory:
             for key in sorted(replicas)
             if now_ms - replicas[key].history.last_seen_at_ms <= kept_ms[key]
         )
+
+    def _compare_clocks(self, previous: Poll | None, poll: Poll) -> None:
+        """Keeps the clocks that are set back by this poll, and that are not as late yet as they were.
+
+        Both polls before must show the former time: one false answer leaves no trace.
+        """
+        ahead, before = _ahead_ms(poll), {} if previous is None else _ahead_ms(previous)
+        earlier = dict(self.ahead_before_ms)
+        found = [
+            one
+            for one in self.clocks_set_back
+            if poll.observed_at_ms + ahead.get(one.controller, one.was_ahead_ms - one.by_ms)
+            < one.at_ms + one.was_ahead_ms
+        ]
+        for controller, now_ms in ahead.items():
+            was_ms = min(before.get(controller, now_ms), earlier.get(controller, now_ms))
+            if was_ms - now_ms >= SET_BACK_MS:
+                found.append(
+                    ClockSetBack(
+                        controller=controller,
+                        at_ms=poll.observed_at_ms,
+                        by_ms=was_ms - now_ms,
+                        was_ahead_ms=was_ms,
+                        leader_epoch=poll.leader_epoch,
+                        high_watermark=poll.high_watermark,
+                    )
+                )
+        self.clocks_set_back, self.ahead_before_ms = tuple(found[-SET_BACK:]), tuple(before.items())
 
     def resumed(self, poll: Poll, now_ms: Millis) -> Iterable[NodeId]:
         """Yields the voters that fetched in this poll, which is not added yet, and had not for PAUSE_MS before."""
@@ -156,25 +183,14 @@ class PollHistory:
         return replace(one, history=history, caught_up_at_ms=at_ms)
 
 
-def _set_back(before: Poll, poll: Poll) -> Iterable[ClockSetBack]:
-    """Yields the clocks that show less time between two polls than has passed: that of the leader, and the monitor's.
+def _ahead_ms(poll: Poll) -> Mapping[NodeId | None, int]:
+    """Returns how far the leader's clock, and that of the monitor's host, are ahead of the gatherer's.
 
-    The leader's own row has its current time (KIP-836); a gatherer's time goes on when its host's clock is set back.
+    The leader's own row has its current time (KIP-836); the gatherer's time goes on when its host's clock is set back.
     """
-    steps: dict[NodeId | None, int] = {None: poll.clock_ahead_ms - before.clock_ahead_ms}
-    shown = [None if each.leader is None else each.leader.last_fetch_ms for each in (before, poll)]
-    if before.leader_id == poll.leader_id and shown[0] is not None and shown[1] is not None:
-        passed_ms = poll.observed_at_ms - before.observed_at_ms
-        steps[poll.leader_id] = passed_ms - (shown[1] - shown[0])
-    for controller, by_ms in steps.items():
-        if by_ms >= SET_BACK_MS:
-            yield ClockSetBack(
-                controller=controller,
-                at_ms=poll.observed_at_ms,
-                by_ms=by_ms,
-                leader_epoch=poll.leader_epoch,
-                high_watermark=poll.high_watermark,
-            )
+    shown_ms = None if poll.leader is None else poll.leader.last_fetch_ms
+    monitor: dict[NodeId | None, int] = {None: -poll.clock_ahead_ms}
+    return monitor if shown_ms is None else monitor | {poll.leader_id: shown_ms - poll.observed_at_ms}
 
 
 def _ended(outages: tuple[Outage, ...], until_ms: Millis) -> tuple[Outage, ...]:

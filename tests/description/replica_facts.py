@@ -25,7 +25,10 @@ def replica_facts(quorum: Quorum, times: Times) -> Iterator[Fact]:
     for one in quorum.clocks_set_back:
         where = "the monitor's host" if one.controller is None else f"controller {one.controller}"
         since = f"at {times.at(one.at_ms)} in epoch {one.leader_epoch}, after offset {one.high_watermark}"
-        yield Fact(f"clock of {where}", f"the clock of {where} was set back by {seconds(one.by_ms)} {since}")
+        yield Fact(
+            f"clock of {where}",
+            f"the clock of {where}, {one.was_ahead_ms} ms ahead, was set back by {one.by_ms} ms {since}",
+        )
     for removal in quorum.removals:
         yield Fact(f"removal of {removal.key}", f"removed {removal.key} at {times.at(removal.removed_at_ms)}")
 

@@ -49,7 +49,7 @@ What to do
        logs which voter rejects which vote request. A controller whose log directory was formatted again is no longer
        the recorded voter, and has no vote: give it the former directory back. In a static quorum each controller counts
        votes by its own `controller.quorum.voters`: all need the same list, with names that they can resolve.
-    6. "failed authentication" in their logs: correct the logins of the controllers to each other. SCRAM works between
+    6. "failed authentication" or "SSL handshake failed" in their logs: correct the logins and certificates. SCRAM works between
        them only while there is a leader: its credentials are in the metadata log, and a restarted controller reads them
        when it has found one. Give their listener PLAIN, GSSAPI or mutual TLS.
     7. AuthorizerNotReadyException or ClusterAuthorizationException: add the principals of all controllers to
@@ -77,6 +77,7 @@ from rules.answers.part import electors
 from rules.claims.claim import NO, NOBODY, At, Question, claim, of_each
 from rules.claims.statement import Statement, joined, statement
 from rules.facts.contact import recorded_endpoints
+from rules.facts.doubts import About
 from rules.facts.endpoint import EndpointFault
 from rules.facts.endpoint_text import certificate_text, endpoint_kind, evidence_of, faults_text
 from rules.facts.leadership import Leaderless
@@ -436,7 +437,15 @@ def _election_steps(
             "resolve"
         )
     if running >= needed:
-        yield '# If their logs say "failed authentication", correct the logins of the controllers to each other'
+        for node, doubt in facts.doubts_about({About.UNLIKE_OTHERS}).items():
+            yield (
+                f"# Controller {node} {doubt.detail}: if the others reject it, or it them, give it what they have, and "
+                "restart it"
+            )
+        yield (
+            '# If their logs say "failed authentication" or "SSL handshake failed", correct the logins and the '
+            "certificates of the controllers to each other"
+        )
         yield SCRAM_NEEDS_A_LEADER
         yield (
             "# If their logs say AuthorizerNotReadyException or ClusterAuthorizationException, add the principals of "

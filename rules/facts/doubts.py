@@ -73,7 +73,7 @@ class Doubt:
     find_out: str
     """The one thing to do to find out, as the end of a sentence."""
     detail: str = ""
-    """Of an endpoint: why, with its address."""
+    """Of an endpoint: why, with its address. Of a voter that is unlike the others: what differs."""
     denies: bool = False
     """Whether its authorizer may deny what the others send: each controller that it denies ends."""
 
@@ -153,7 +153,8 @@ def _of_list(node: NodeId, why: str) -> Doubt:
 
 def _of_likeness(nodes: Nodes) -> Iterator[Doubt]:
     for one in unlike(nodes):
-        yield Doubt(node=one.node, about=About.UNLIKE_OTHERS, why=one.why, find_out=COMPARE)
+        why = f"{one.why}: whether they accept each other is not known"
+        yield Doubt(node=one.node, about=About.UNLIKE_OTHERS, why=why, find_out=COMPARE, detail=one.why)
     for one in untried(nodes):
         yield Doubt(
             node=one.node,

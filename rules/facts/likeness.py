@@ -45,7 +45,7 @@ def unlike(nodes: Nodes) -> Iterator[Unshown]:
             if value != usual and node not in found:
                 found.add(node)
                 other = str(usual).replace(_SENDS, "one", 1).replace("has ", "have ", 1).replace("answers", "answer", 1)
-                yield Unshown(node, f"{value}, others {other}: whether they accept each other is not known")
+                yield Unshown(node, f"{value}, others {other}")
 
 
 def untried(nodes: Nodes) -> Iterator[Unshown]:

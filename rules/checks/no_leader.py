@@ -49,9 +49,9 @@ What to do
        logs which voter rejects which vote request. A controller whose log directory was formatted again is no longer
        the recorded voter, and has no vote: give it the former directory back. In a static quorum each controller counts
        votes by its own `controller.quorum.voters`: all need the same list, with names that they can resolve.
-    6. "failed authentication" or "SSL handshake failed" in their logs: correct the logins and certificates. SCRAM works between
-       them only while there is a leader: its credentials are in the metadata log, and a restarted controller reads them
-       when it has found one. Give their listener PLAIN, GSSAPI or mutual TLS.
+    6. "failed authentication" or "SSL handshake failed" in their logs: correct the logins and certificates. SCRAM works
+       between them only while there is a leader: its credentials are in the metadata log, and a restarted controller
+       reads them when it has found one. Give their listener PLAIN, GSSAPI or mutual TLS.
     7. AuthorizerNotReadyException or ClusterAuthorizationException: add the principals of all controllers to
        `super.users` of each controller. ACLs are in the metadata log too.
     8. If controllers run at other endpoints for good, stop them all and write the new endpoints into each:

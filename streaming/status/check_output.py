@@ -16,7 +16,7 @@ from rules.model.identifiers import NodeId
 from streaming.status import status_tables
 from streaming.status.build_status import cluster_status
 from streaming.status.cluster_status import ClusterState, ClusterStatus, StatusSource, UnknownStatus, status_json
-from streaming.status.health import health, records_at_risk, worst_first
+from streaming.status.health import health, records_at_risk, undecided_answers, worst_first
 
 _ANSWERS = {
     True: (" SAFE ", "bold black on green"),
@@ -36,9 +36,8 @@ def check_json(state: ClusterState, status: ClusterStatus | None = None) -> dict
         "exit_code": verdict.exit_code,
         "holds_applied": False,
         "findings": [_finding(state, finding) for finding in worst_first(state.evaluation.findings)],
-        **status_json(
-            status, ("observed_at_ms", "recorded_at_ms", "unknown", "not_applicable", "missing", "source", "age_ms")
-        ),
+        **status_json(status, ("observed_at_ms", "recorded_at_ms", "unknown", "undecided", "not_applicable")),
+        **status_json(status, ("missing", "source", "age_ms")),
         **status_json(status, ("acknowledged", "firing")),
     }
 
@@ -63,6 +62,8 @@ def check_text(state: ClusterState, status: ClusterStatus | None = None) -> Text
             text.append(f"    {line}\n", style)
     for unknown in status_tables.unknown_lines(map(UnknownStatus.of, evaluation.unknown)):
         text.append_text(unknown).append("\n")
+    for question, why in undecided_answers(status):
+        text.append(f"  {question}: {visible(why)}\n", "magenta")
     for each in state.missing:
         text.append(f"  missing: {visible(each)}\n", "magenta")
     for absent in evaluation.not_applicable:

@@ -1,19 +1,25 @@
 """The health of a cluster in one word, for the page, `check` and `status`, and the exit code of `kraftwatch check`.
 
-Unknown is not healthy: a rule whose result is unknown, a leader that is not known or did not answer, or a monitor that
-cannot observe the cluster is `unknown`, unless something worse was found. If nothing at all is observed, only a
-critical finding is worse: a warning says what was true before. `info` findings do not change the health, except that a
-cluster in which acknowledged records may be lost is never healthy.
+Unknown is not healthy: a rule whose result is unknown, an answer that controllers in doubt decide, a leader that is not
+known or did not answer, or a monitor that cannot observe the cluster is `unknown`, unless something worse was found. If
+nothing at all is observed, only a critical finding is worse: a warning says what was true before. `info` findings do
+not change the health, except that a cluster in which acknowledged records may be lost is never healthy.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
 
+from rules.answers.worlds import undecided_text
 from rules.evaluate import OBSERVATION_RULES, RECORDS_AT_RISK_RULES
 from rules.finding import Finding, Severity
 from rules.formatting import plural
 from streaming.status.cluster_status import ClusterStatus, FindingStatus, StatusSource
 
+_QUESTIONS = {
+    "failures_left": "How many more voters may fail",
+    "electable": "Whether a leader could be elected if all controllers restarted now",
+}
+"""The questions of `ClusterStatus.undecided`."""
 NO_LEADER_KNOWN = "No controller is known to lead the quorum now"
 
 
@@ -39,7 +45,8 @@ class Health(StrEnum):
 def health(status: ClusterStatus) -> Health:
     """Returns the worst severity that was found, or unknown where not everything could be observed."""
     not_observed = any(finding.rule in OBSERVATION_RULES for finding in status.findings)
-    unobserved = not_observed or status.unknown or status.missing or status.source is StatusSource.NONE
+    gaps = status.unknown or status.undecided or status.missing
+    unobserved = not_observed or gaps or status.source is StatusSource.NONE
     return health_of(
         {finding.severity for finding in status.findings if finding.rule not in OBSERVATION_RULES},
         records_at_risk=records_at_risk(status) is not None,
@@ -64,6 +71,13 @@ def health_of(severities: Collection[Severity], *, records_at_risk: bool, known:
     if Severity.WARNING in severities or records_at_risk:
         return Health.WARNING
     return Health.HEALTHY if known else Health.UNKNOWN
+
+
+def undecided_answers(status: ClusterStatus) -> Iterator[tuple[str, str]]:
+    """Yields what of the quorum has no answer now, which controllers decide it, and how to find out."""
+    for name, question in _QUESTIONS.items():
+        if undecided := status.undecided.get(name):
+            yield f"{question} is unknown", undecided_text(undecided)
 
 
 def records_at_risk(status: ClusterStatus) -> str | None:

@@ -13,7 +13,6 @@ from typing import Any
 
 from connectors.sinks.alert_json import alert_object, silence_to_json
 from rules.alert import Alert, AlertState
-from rules.answers.worlds import undecided_text
 from rules.evaluate import INHIBITED, OBSERVATION_RULES
 from rules.finding import Severity
 from rules.formatting import duration, iso, ms_text
@@ -28,7 +27,7 @@ from streaming.status.cluster_status import (
     status_json,
     with_job_alerts,
 )
-from streaming.status.health import NO_LEADER_KNOWN, Health, health_of, records_at_risk
+from streaming.status.health import NO_LEADER_KNOWN, Health, health_of, records_at_risk, undecided_answers
 from streaming.status.job_alerts import JobAlerts
 from streaming.status.status_store import EndedRecovery, ReceivedStatus
 from streaming.web.api_objects import ClusterObject, ClusterRow
@@ -39,13 +38,6 @@ STALE_MS = Millis(30_000)
 STARTING = "Starting: until the first batch, only a missing leader and a blind monitor are reported"
 TRANSITIONS_LIMIT = 500
 """Alert transitions of one cluster that the API returns, the newest."""
-
-
-_QUESTIONS = {
-    "failures_left": "How many more voters may fail",
-    "electable": "Whether a leader could be elected if all controllers restarted now",
-}
-"""The questions of `ClusterStatus.undecided`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +119,9 @@ class ClusterView:
             return self.not_observed_reason
         unknown = self.status.unknown if self.status else ()
         if not unknown:
-            return NO_LEADER_KNOWN if self.status and self.status.leader_id is None else None
+            if self.status is None or self.status.leader_id is None:
+                return None if self.status is None else NO_LEADER_KNOWN
+            return next((question for question, _ in undecided_answers(self.status)), None)
         # What a finding explains says less than what is not observed, and a missing leader explains most of the rest.
         first = min(unknown, key=lambda one: (one.why.startswith(INHIBITED), one.rule != NO_LEADER))
         rules = sorted({status.rule for status in unknown})
@@ -165,12 +159,9 @@ class ClusterView:
     @property
     def undecided(self) -> list[str]:
         """Which questions about the quorum have no answer now: which controllers decide them, and how to find out."""
-        known = {} if self.status is None else self.status.undecided
-        return [
-            f"{question} is unknown: {undecided_text(known[name])}."
-            for name, question in _QUESTIONS.items()
-            if known.get(name)
-        ]
+        return (
+            [] if self.status is None else [f"{question}: {why}." for question, why in undecided_answers(self.status)]
+        )
 
     @property
     def _pending_fault(self) -> str | None:

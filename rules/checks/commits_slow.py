@@ -100,7 +100,7 @@ def _finding(facts: Facts, poll: Poll, wait: CommitWait, slow: list[NodeFacts], 
             "average_wait": duration(wait.average_ms),
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
-            "leader_answers_after": _time(wait.answer_ms),
+            "leader_answers_after": None if wait.answer_ms is None else _time(wait.answer_ms),
             "voters": {
                 str(
                     status.key
@@ -119,8 +119,8 @@ def _finding(facts: Facts, poll: Poll, wait: CommitWait, slow: list[NodeFacts], 
 
 
 def _leader_is_slow(wait: CommitWait) -> bool:
-    """Whether half of the time passes in the leader itself."""
-    return 2 * wait.answer_ms >= wait.average_ms
+    """Whether half of the time is known to pass in the leader itself."""
+    return wait.answer_ms is not None and 2 * wait.answer_ms >= wait.average_ms
 
 
 def _how(facts: Facts, wait: CommitWait, status: NodeFacts) -> str:
@@ -130,15 +130,16 @@ def _how(facts: Facts, wait: CommitWait, status: NodeFacts) -> str:
 
 
 def _cause(facts: Facts, poll: Poll, wait: CommitWait, slow: list[NodeFacts]) -> str:
-    if _leader_is_slow(wait):
+    if wait.answer_ms is not None and _leader_is_slow(wait):
         return (
             f"The leader is slow, controller {poll.leader_id}: it takes {duration(wait.answer_ms)} to answer a poll, "
             "as with a slow disk, too little CPU or long garbage collections."
         )
     late = and_join(f"{status.id} ({_how(facts, wait, status)})" for status in slow)
+    answers = "has not been seen to answer late" if wait.answer_ms is None else "answers in time"
     return (
         f"{plural(len(slow), 'voter')} of {len(wait.lags_ms)} {'is' if len(slow) == 1 else 'are'} late: {late}. The "
-        f"leader, controller {poll.leader_id}, answers in time."
+        f"leader, controller {poll.leader_id}, {answers}."
     )
 
 

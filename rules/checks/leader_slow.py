@@ -52,6 +52,8 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     poll, wait = needed(facts.quorum.poll), facts.quorum.commit_wait
     if wait is None:
         yield UnknownResult(why="a majority is not in sync, or no poll has shown yet how long it lags")
+    elif wait.answer_ms is None:
+        yield UnknownResult(why="no poll shows how long the leader takes to answer")
     elif wait.answer_ms >= thresholds.ms(SLOW.name):
         leader = poll.leader_id
         yield Finding(
@@ -81,9 +83,9 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 def _resolved(facts: Facts, subject: Subject) -> str:
     quorum = facts.quorum
-    if quorum.leader_id != subject.node or quorum.commit_wait is None:
+    now = None if quorum.commit_wait is None else quorum.commit_wait.answer_ms
+    if quorum.leader_id != subject.node or now is None:
         return statement(leads(quorum), f". How fast {subject} answers is not known now.")
-    now = quorum.commit_wait.answer_ms
     return statement(
         leads(quorum), f", and answers polls {'within' if now else 'in less than'} {duration(now or 100)}."
     )

@@ -120,7 +120,8 @@ def _not_listed_yet(quorum: Quorum, committed: VoterSet, poll: Poll) -> list[Rep
         and key.id in quorum.controllers
         and key.id not in voter_ids
         and quorum.now_ms - history.last_seen_at_ms < OBSERVER_SESSION_MS
-        and (history.samples[-1].fetch_age_ms or 0) <= quorum.ages.fetch_ms
+        and (age_ms := history.samples[-1].fetch_age_ms) is not None
+        and age_ms <= quorum.ages.fetch_ms
     ]
 
 

@@ -89,8 +89,9 @@ class CommitWait:
 
     average_ms: Millis
     """How long the voter that completes the majority lags."""
-    answer_ms: Millis
-    """How long the leader takes to answer a poll: the thread that answers also appends to its disk."""
+    answer_ms: Millis | None
+    """How long the leader takes to answer a poll: the thread that answers also appends to its disk. None: no poll
+    shows it."""
     lags_ms: Mapping[str, Millis]
     """How long each voter lags, by its key as text; at most 10 s."""
 

@@ -68,9 +68,9 @@ def decode(
     is damaged, truncated or compressed (one line each on stderr), 2 it is not a
     file of a metadata log.
 
-    --summary applies the file's records, those of aborted transactions
-    excluded, and prints sums over the resulting partitions. A log that begins
-    after a snapshot lacks the partitions that were created before.
+    --summary applies the file's records up to its first gap, those of aborted
+    transactions excluded, and prints sums over the resulting partitions. A log
+    that begins after a snapshot lacks the partitions that were created before.
 
       kraftwatch data decode 00000000000000000000.log --json
       kraftwatch data decode 00000000000000024001-0000000042.checkpoint --summary
@@ -190,9 +190,10 @@ def _gap_text(gap: DumpGap) -> str:
 def _print_summary(name: str, segment: bytes, summary: LogSummary, *, as_json: bool) -> None:
     """Prints the summary of a file, as text or as one JSON object."""
     # Imported here, because its imports would delay the command's completion and help.
-    from streaming.replay.partition_sums import partition_sums
+    from streaming.replay.partition_sums import apply_file, sums_of
 
-    sums = partition_sums(segment, snapshot=summary.is_snapshot)
+    applied = apply_file(segment, snapshot=summary.is_snapshot)
+    sums, ends = sums_of(applied.log), applied.ends_before
     counts = {
         "file": name,
         "bytes": len(segment),
@@ -206,12 +207,14 @@ def _print_summary(name: str, segment: bytes, summary: LogSummary, *, as_json: b
     by_type = dict(sorted(summary.records.items()))
     control_by_type = dict(sorted(summary.control_records.items()))
     if as_json:
-        document = counts | {"by_type": by_type, "control_by_type": control_by_type} | sums
+        document = counts | {"by_type": by_type, "control_by_type": control_by_type, "state_ends_before": ends} | sums
         sys.stdout.write(json.dumps(document) + "\n")
         return
     for key, value in counts.items():
         sys.stdout.write(f"{key.replace('_', ' '):<34}  {'-' if value is None else value}\n")
-    for title, numbers in (("records", by_type), ("control records", control_by_type), ("resulting partitions", sums)):
+    of = "" if ends is None else f" of the records before offset {ends}: what follows is not applied"
+    resulting = f"resulting partitions{of}"
+    for title, numbers in (("records", by_type), ("control records", control_by_type), (resulting, sums)):
         sys.stdout.write(f"\n{title}\n")
         for key, number in numbers.items():
             sys.stdout.write(f"  {key if key.isupper() else key.replace('_', ' '):<32}  {number:>12}\n")

@@ -44,7 +44,7 @@ def replay_log_dir(folder: Path, upto: PointInTime | None = None) -> LogDirConte
     partition = log_dir_files.find_partition(folder)
     meta = log_dir_files.read_meta_properties(partition)
     machine = Machine(ClusterSettings(name=str(folder), cluster_id=meta.cluster_id if meta else None))
-    start, damaged, continues, newest_ms = log_dir_reader.ReadStart(snapshot=None, offset=0), [], None, 0
+    start, damaged, continues, newest_ms = log_dir_reader.ReadStart(snapshot=None, offset=0), [], None, None
     with log_dir_files.open_files(partition) as files:
         for item in log_dir_reader.read_log_dir(files, machine.cluster, upto):
             match item:
@@ -55,7 +55,7 @@ def replay_log_dir(folder: Path, upto: PointInTime | None = None) -> LogDirConte
                 case log_dir_reader.LogContinues():
                     continues = item
                 case Observation():
-                    newest_ms = max(newest_ms, item.observed_at_ms)
+                    newest_ms = max(newest_ms or 0, item.observed_at_ms) or None
                     events, sequence = events_upto(item, upto), machine.sequence + 1
                     machine.apply(events, sequence=sequence, observed_at_ms=Millis(item.observed_at_ms))
         sets = log_dir_reader.voter_sets_in_files(files)
@@ -68,7 +68,7 @@ def replay_log_dir(folder: Path, upto: PointInTime | None = None) -> LogDirConte
     end = Offset(max(machine.log.position + 1, 0))
     return LogDirContents(
         machine=machine,
-        newest_ms=Millis(newest_ms),
+        newest_ms=None if newest_ms is None else Millis(newest_ms),
         folder=partition,
         meta_properties=meta,
         election=election,
@@ -95,14 +95,15 @@ def _held(
     files: log_dir_files.LogDirFiles,
     machine: Machine,
     continues: log_dir_reader.LogContinues | None,
-    newest_ms: int,
+    newest_ms: int | None,
     upto: PointInTime,
 ) -> tuple[int, int] | None:
     """Returns the first and last time or offset of the directory, as far as reading it up to `upto` showed."""
     complete = machine.log.image.complete and machine.log.position >= 0
     if isinstance(upto, AtTime):
         first = upto.at_ms if complete else continues.timestamp_ms if continues else None
-        return None if first is None else (first, upto.at_ms if continues else newest_ms)
+        last = upto.at_ms if continues else newest_ms
+        return None if first is None or last is None else (first, last)
     first = min((snapshot.end_offset - 1 for snapshot in files.snapshots), default=None)
     if files.segments and files.segments[0].base_offset == 0:
         first = 0

@@ -56,7 +56,7 @@ class CommitWaits:
             return None
         return CommitWait(
             average_ms=_rounded_down(self.commit_ms),
-            answer_ms=_rounded_down(self.answer_ms or 0),
+            answer_ms=None if self.answer_ms is None else _rounded_down(self.answer_ms),
             lags_ms={key: _rounded_down(lag) for key, lag in sorted(self.lags_ms.items())},
         )
 

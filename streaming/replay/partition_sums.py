@@ -1,10 +1,12 @@
 """The partitions that a log or snapshot leaves, as sums that can be compared between programs.
 
 Records are applied as Kafka's MetadataDelta does: a change of the leader increments the leader epoch, each change the
-partition epoch, a removed topic takes its partitions away, and an aborted transaction has no effect (KIP-868).
+partition epoch, a removed topic takes its partitions away, and an aborted transaction has no effect (KIP-868). They
+are applied up to the first bytes that cannot be read, or the first missing offset: the state after it is not known.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 from connectors.metadata.batches import RecordBatch, scan
@@ -15,16 +17,25 @@ from streaming.replay.log import Log, Record
 _PIECE_BYTES: Final = 4 << 20
 
 
-def partition_sums(segment: bytes, *, snapshot: bool) -> dict[str, int]:
-    """Returns the sums over the partitions that the readable records of a file leave, by name."""
-    log = Log()
-    for piece in _pieces(segment):
+@dataclass(slots=True, kw_only=True)
+class AppliedFile:
+    """One file of the metadata log, applied as far as it goes without a gap."""
+
+    log: Log = field(default_factory=Log)
+    ends_before: int | None = None
+    """The offset at which the state ends, if the file goes on after it: there a batch is missing or cannot be read."""
+
+
+def apply_file(segment: bytes, *, snapshot: bool) -> AppliedFile:
+    """Applies the records of a file in order, up to its first gap."""
+    applied = AppliedFile()
+    for piece in _pieces(segment, applied):
         for item in _events(piece, snapshot=snapshot):
             if isinstance(item, PartitionRun):
-                log.apply_run(item)
+                applied.log.apply_run(item)
             elif isinstance(item, Record):
-                log.apply(item)
-    return sums_of(log)
+                applied.log.apply(item)
+    return applied
 
 
 def sums_of(log: Log) -> dict[str, int]:
@@ -55,11 +66,19 @@ def _events(piece: bytes, *, snapshot: bool) -> DecodedEvents:
     return decode_records(piece, base_offset=None, last_offset=None, leader_epoch=None, high_watermark=None)
 
 
-def _pieces(segment: bytes) -> Iterator[bytes]:
-    """Yields the file in pieces of whole batches, so that not all events are in memory at once."""
-    start = 0
+def _pieces(segment: bytes, applied: AppliedFile) -> Iterator[bytes]:
+    """Yields the file up to its first gap in pieces of whole batches, so that not all events are in memory at once.
+
+    A first batch that does not begin the log is no gap: the file may be a later segment.
+    """
+    start = end = 0
+    next_offset: int | None = None
     for item in scan(segment):
-        if isinstance(item, RecordBatch) and item.end - start >= _PIECE_BYTES:
-            yield segment[start : item.end]
-            start = item.end
-    yield segment[start:]
+        if not isinstance(item, RecordBatch) or (next_offset is not None and item.base_offset > next_offset):
+            applied.ends_before = next_offset or 0
+            break
+        next_offset, end = item.last_offset + 1, item.end
+        if end - start >= _PIECE_BYTES:
+            yield segment[start:end]
+            start = end
+    yield segment[start:end]

@@ -133,7 +133,8 @@ def _disk(one: AssessedDisk) -> str:
     role = "voter" if one.key in one.voters.keys else "not a voter"
     committed = f", committed below {disk.committed_below}" if disk.committed_below else ""
     ends = f"log ends at {disk.end_offset} in epoch {'unknown' if disk.epoch is None else disk.epoch}{committed}"
-    return visible(f"{one.key} ({role}, {disk.folder}): {ends}, newest record {iso(one.disk.newest_ms)}")
+    newest = "no record read" if disk.newest_ms is None else f"newest record {iso(disk.newest_ms)}"
+    return visible(f"{one.key} ({role}, {disk.folder}): {ends}, {newest}")
 
 
 def plan_json(plan: RescuePlan) -> dict[str, Plain]:
@@ -172,7 +173,7 @@ def _disk_json(one: AssessedDisk, plan: RescuePlan) -> dict[str, Plain]:
         "log_end_offset": disk.end_offset,
         "last_epoch": disk.epoch,
         "committed_below": disk.committed_below,
-        "newest_record_at": iso(one.disk.newest_ms),
+        "newest_record_at": None if disk.newest_ms is None else iso(disk.newest_ms),
         "voters": initial_controllers(one.voters.voters),
         "voters_offset": one.voters.offset,
         "outcome": change.outcome.value if change else None,

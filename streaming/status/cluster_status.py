@@ -179,8 +179,8 @@ class ClusterStatus:
     source: StatusSource
     """live: a leader answers now; journal: recorded state, no leader answers; log-dir: read from one controller's
     disk; none: no leader answers and nothing was recorded."""
-    age_ms: Millis
-    """Age of a recorded state; 0 for a live one."""
+    age_ms: Millis | None
+    """Age of a recorded state; 0 for a live one, null for a disk without a record."""
     observed_at_ms: Millis | None
     """Time of the newest observation, by the monitor's clock."""
     recorded_at_ms: Millis | None = None
@@ -332,10 +332,10 @@ class ClusterState:
         return StatusSource.NONE if self.recorded_at_ms is None else StatusSource.JOURNAL
 
     @property
-    def age_ms(self) -> Millis:
-        """Age of the state; 0 for a live one."""
+    def age_ms(self) -> Millis | None:
+        """Age of the state; 0 for a live one, None for that of a disk without a record."""
         if self.answered or self.recorded_at_ms is None:
-            return Millis(0)
+            return None if self.source is StatusSource.LOG_DIR else Millis(0)
         return Millis(max(0, self.taken_at_ms - self.recorded_at_ms))
 
 

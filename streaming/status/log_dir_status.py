@@ -44,8 +44,8 @@ class LogDirContents(LogDirStatus):
     """A log directory, and the state that its log adds up to."""
 
     machine: Machine = field(repr=False)
-    newest_ms: Millis
-    """Timestamp of the newest record."""
+    newest_ms: Millis | None
+    """Timestamp of the newest record; None without one: the snapshot of a formatted disk has no time."""
     log_from: Offset
     """The oldest offset that the directory's segments still hold."""
 

@@ -174,7 +174,12 @@ def _headline(status: ClusterStatus) -> Text:
     if status.source is StatusSource.JOURNAL:
         text.append(f"  {recorded_note(status.age_ms, status.missing)}\n", "bold magenta")
     elif status.source is StatusSource.LOG_DIR:
-        text.append(f"  read from one disk; its newest record is {duration(status.age_ms)} old\n", "bold magenta")
+        newest = (
+            "no record of its log is read"
+            if status.age_ms is None
+            else f"its newest record is {duration(status.age_ms)} old"
+        )
+        text.append(f"  read from one disk; {newest}\n", "bold magenta")
     elif status.source is StatusSource.NONE:
         text.append(
             "  no leader answered, and no recorded state was given: --journal DIR shows what a job recorded\n"
@@ -198,14 +203,15 @@ def continued_note(recorded_at_ms: Millis, observed_at_ms: Millis | None) -> str
     return f"observed by the job until {utc_text(recorded_at_ms)}{later}"
 
 
-def recorded_note(age_ms: int, missing: Iterable[str]) -> str:
+def recorded_note(age_ms: int | None, missing: Iterable[str]) -> str:
     """Returns that a state was recorded, its age and why it is shown.
 
     Args:
         missing: of the status. What a journal no longer holds is missing too, but then no node was queried.
     """
     queried = any(each.endswith("was not answered") for each in missing)
-    return f"recorded state, {duration(age_ms)} old: {'no leader answered now' if queried else 'no node was queried'}"
+    age = "of an unknown age" if age_ms is None else f"{duration(age_ms)} old"
+    return f"recorded state, {age}: {'no leader answered now' if queried else 'no node was queried'}"
 
 
 def _voters(status: ClusterStatus) -> RenderableType:

@@ -20,8 +20,9 @@ def replica_facts(quorum: Quorum, times: Times) -> Iterator[Fact]:
         yield from _past(key, history, times)
     if (wait := quorum.commit_wait) is not None:
         lags = listed(f"{key} {seconds(lag)}" for key, lag in wait.lags_ms.items())
+        answers = known(None) if wait.answer_ms is None else seconds(wait.answer_ms)
         waits = f"records wait {seconds(wait.average_ms)} for a majority"
-        yield Fact("commits", f"{waits}; the leader answers in {seconds(wait.answer_ms)}, voters lag: {lags}")
+        yield Fact("commits", f"{waits}; the leader answers in {answers}, voters lag: {lags}")
     for one in quorum.clocks_set_back:
         where = "the monitor's host" if one.controller is None else f"controller {one.controller}"
         since = f"at {times.at(one.at_ms)} in epoch {one.leader_epoch}, after offset {one.high_watermark}"

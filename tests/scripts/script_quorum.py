@@ -650,6 +650,7 @@ class ScriptedQuorum:
             voters=tuple(self._row(voter.key) for voter in self.voters.values()),
             observers=tuple(self._row(key) for key in observers),
             nodes={voter.key.id: voter.endpoints for voter in self.voters.values()},
+            answer_ms=3,
         )
 
     def _row(self, key: ReplicaKey) -> Replica:

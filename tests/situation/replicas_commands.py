@@ -148,7 +148,8 @@ def polled(made: Situation, words: Words) -> None:
     """polled leader 2, polled epoch 8, polled high-watermark 9000 [since 20s]: what the polls say, unlike the log.
 
     `polled nodes none`: no endpoints, before Kafka 3.9. `polled clock-ahead 1h`: the clock of the monitor's host was
-    set back by so much, and is behind the times of the rows. `polled answer 700ms`: how long the leader took.
+    set back by so much, and is behind the times of the rows. `polled answer 700ms`, or `unknown`: how long the leader
+    took.
     """
     since = words.option("since")
     field, value = words.word(), words.word()
@@ -160,7 +161,7 @@ def polled(made: Situation, words: Words) -> None:
         "high-watermark": {"high_watermark": Offset(int(value))} if field == "high-watermark" else {},
         "endpoint": {"endpoint": value},
         "nodes": {"nodes": {}},
-        "answer": {"answer_ms": milliseconds(value)} if field == "answer" else {},
+        "answer": {"answer_ms": None if value == "unknown" else milliseconds(value)} if field == "answer" else {},
         "clock-ahead": {"clock_ahead_ms": milliseconds(value)} if field == "clock-ahead" else {},
     }
     made.polled |= values[field]

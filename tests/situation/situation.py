@@ -385,6 +385,7 @@ class Situation:
             voters=tuple(rows(voters)),
             observers=tuple(rows(observers)),
             nodes={voter.key.id: voter.endpoints for voter in recorded},
+            answer_ms=3,
         )
         yield [replace(polled, **self.polled) if script.now_ms >= self.polled_since_ms else polled]
 

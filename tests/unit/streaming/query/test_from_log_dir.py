@@ -148,7 +148,7 @@ def test_log_directory_as_of_an_offset_inside_a_batch(stopped: Path) -> None:
 
 
 def test_log_directory_as_of_a_time(stopped: Path) -> None:
-    newest = replay_log_dir(stopped / "node-1").newest_ms
+    newest = present(replay_log_dir(stopped / "node-1").newest_ms)
 
     fields = status(stopped / "node-1", AtTime(at_ms=Millis(newest - 2_000)))
 

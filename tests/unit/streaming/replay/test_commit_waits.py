@@ -97,3 +97,9 @@ def test_average_begins_again_after_a_gap() -> None:
     polls.add(60, 800, 800)
     polls.now_ms += 10_000
     assert average(polls.add(1, 0, 0)) == 0
+
+
+def test_a_leader_whose_answers_are_not_timed_does_not_answer_at_once() -> None:
+    waits = Polls().add(60, 800, 3_000)
+
+    assert waits is not None and waits.answer_ms is None

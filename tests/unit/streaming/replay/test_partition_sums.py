@@ -5,7 +5,7 @@ import pytest
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from rules.model.identifiers import Millis
-from streaming.replay.partition_sums import partition_sums, sums_of
+from streaming.replay.partition_sums import apply_file, sums_of
 from tests.scripts.log_script import machine
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, ints, tagged, text, tinylog, tinysnapshot
 from tests.unit.connectors.metadata.unusual_records import change, numbers, partition
@@ -16,7 +16,11 @@ BEGIN, END, ABORT = (data(kind, 0, tagged(t0=text("tx")) if kind != 24 else b"\0
 
 
 def sums(*records: bytes) -> dict[str, int]:
-    return partition_sums(batch(records), snapshot=False)
+    return partition_sums(batch(records))
+
+
+def partition_sums(content: bytes, *, snapshot: bool = False) -> dict[str, int]:
+    return sums_of(apply_file(content, snapshot=snapshot).log)
 
 
 def test_a_partition_is_summed_as_it_was_written() -> None:
@@ -52,10 +56,17 @@ def test_an_aborted_transaction_has_no_effect_and_an_open_one_none_yet() -> None
 
 def test_a_long_log_is_summed_in_pieces() -> None:
     log, expected = tinylog()
-    found = partition_sums(log * 4, snapshot=False)
+    found = partition_sums(log * 4)
 
     assert len(log * 4) > 4 << 20
     assert found["partitions"] == expected["final_partitions"]
+
+
+def test_the_state_ends_before_a_gap() -> None:
+    log = batch([TOPIC], base_offset=1) + batch([partition()], base_offset=5)
+
+    assert apply_file(log, snapshot=False).ends_before == 2
+    assert partition_sums(log)["topics"] == 1
 
 
 def test_a_snapshot_is_summed_as_the_records_it_holds() -> None:

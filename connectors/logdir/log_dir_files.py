@@ -222,10 +222,9 @@ def read_meta_properties(partition: Path) -> MetaProperties | None:
     """Reads the `meta.properties` of the partition's log directory; None if the file cannot be read."""
     folder = partition.parent if partition.name == PARTITION else partition
     try:
-        text = _content(folder / META_PROPERTIES).decode("latin-1")
+        properties = properties_of(_content(folder / META_PROPERTIES))
     except OSError:
         return None
-    properties = dict(pair for line in text.splitlines() if (pair := _property(line)))
     directory = properties.get("directory.id")
     node = _property_number(properties.get("node.id", properties.get("broker.id")))
     return MetaProperties(
@@ -234,6 +233,11 @@ def read_meta_properties(partition: Path) -> MetaProperties | None:
         node_id=None if node is None else NodeId(node),
         directory_id=None if directory is None else DirectoryId(directory),
     )
+
+
+def properties_of(content: bytes) -> dict[str, str]:
+    """Returns the keys and values of a Java properties file."""
+    return dict(pair for line in content.decode("latin-1").splitlines() if (pair := _property(line)))
 
 
 def _property(line: str) -> tuple[str, str] | None:

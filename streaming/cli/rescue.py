@@ -63,7 +63,8 @@ def plan(
     registered, and probes whether they answer there. Writes nothing.
 
     Exit codes: 0 the list may be written, changes nothing, or was not given;
-    2 it is rejected (or invalid usage).
+    2 it is rejected, too few voters would start with the files on their disks
+    (or invalid usage).
 
       kraftwatch rescue plan --log-dir c1/metadata --log-dir c2/metadata
     """
@@ -78,7 +79,7 @@ def plan(
         print_json({**plan_json(rescue_plan), "probes": [endpoint.as_json() for endpoint in probes]})
     else:
         print_text(plan_text(rescue_plan, probes))
-    raise typer.Exit(0 if rescue_plan.refusal is None else 2)
+    raise typer.Exit(0 if rescue_plan.refusal is None and not rescue_plan.must_be_repaired else 2)
 
 
 @app.command("apply")

@@ -4,9 +4,11 @@ No node is queried, so rules that need a poll or a probe are unknown. What is co
 majority of disks decides it. `LogDirContents.missing` lists both.
 """
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from connectors.logdir import log_dir_files, log_dir_reader
+from connectors.logdir.start_files import StartProblem, start_problems
 from connectors.observations.observation import Observation
 from connectors.observations.point_in_time import AtTime, PointInTime
 from rules.model.identifiers import Millis, Offset
@@ -81,6 +83,24 @@ def replay_log_dir(folder: Path, upto: PointInTime | None = None) -> LogDirConte
         log_from=log_from,
         damaged=tuple(damaged),
         whole=machine.log.image.complete,
+        start_problems=(*start_problems(partition), *_damaged_snapshot(damaged, start, machine)),
+    )
+
+
+def _damaged_snapshot(
+    damaged: Sequence[log_dir_reader.DamagedFile], start: log_dir_reader.ReadStart, machine: Machine
+) -> Iterator[StartProblem]:
+    """Yields the newest snapshot if it is damaged: Kafka takes it, and we the one before."""
+    newest = next((file for file in damaged if file.file.endswith(".checkpoint")), None)
+    if newest is None:
+        return
+    before = "the log from its beginning" if start.snapshot is None else f"{start.snapshot} and the log after it"
+    yield StartProblem(
+        what=f"{newest.file}, the newest snapshot, is damaged at byte {newest.position} ({newest.reason})",
+        effect="Kafka ends at its start, or reads only what is before it",
+        step=f"move it away: its start then reads {before}"
+        if machine.log.image.complete
+        else "set this node up as after the loss of its disk: the log does not reach back to a sound snapshot",
     )
 
 

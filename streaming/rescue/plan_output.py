@@ -116,8 +116,11 @@ def _transcripts(plan: RescuePlan) -> Iterable[str]:
 
 def _headline(plan: RescuePlan) -> tuple[str, str, str]:
     """Returns a word, its style, and a clause."""
+    if plan.must_be_repaired:
+        return (" REPAIR FIRST ", "bold white on red", "too few voters would start with the files beside their logs")
     if plan.startable:
-        what = "start the voters with a sound log first" if plan.damaged else "its voters only have to be started"
+        some = plan.damaged or plan.ending
+        what = "start the voters with a sound log first" if some else "its voters only have to be started"
         return (" NO RESCUE IS NEEDED ", "bold black on green", what)
     if plan.damaged and plan.obstacle is not None:
         return (" DAMAGED ", "bold white on red", "no majority of the voters' logs is sound")
@@ -180,6 +183,7 @@ def _disk_json(one: AssessedDisk, plan: RescuePlan) -> dict[str, Plain]:
         "difference": str(change) if change else None,
         "snapshot": one.snapshot if change and change.outcome is OverrideOutcome.PASSED else None,
         "damage": one.damage,
+        "start_problems": [str(problem) for problem in disk.start_problems],
         "action": decision.action.value,
         "reason": decision.reason,
     }
@@ -200,7 +204,12 @@ def steps(plan: RescuePlan) -> Iterable[str]:
 
 
 def _steps(plan: RescuePlan) -> Iterable[str]:
+    if plan.must_be_repaired:
+        yield from _repairs(plan)
+        yield "# Then plan again"
+        return
     yield from _steps_of_records(plan)
+    yield from _repairs(plan)
     if plan.survival is not None and plan.survival.electable:
         for one in plan.empty:
             node = f"node {one.key.id}" if one.key else f"the node of {one.folder}"
@@ -210,9 +219,17 @@ def _steps(plan: RescuePlan) -> Iterable[str]:
             )
 
 
+def _repairs(plan: RescuePlan) -> Iterable[str]:
+    """Yields what keeps each node from its start, and what to do about it before it is started."""
+    for disk in plan.ending:
+        role = "controller" if disk.is_voter else "broker"
+        for problem in disk.disk.start_problems:
+            yield f"# Before you start {role} {disk.key.id}: {problem.with_step}"
+
+
 def _steps_of_records(plan: RescuePlan) -> Iterable[str]:
     if plan.startable:
-        wait = ", and wait for a leader" if plan.damaged else ""
+        wait = ", and wait for a leader" if plan.damaged or plan.ending else ""
         yield f"# No rescue is needed: start {_controllers(plan.startable)}{wait}"
         for disk in plan.damaged:
             yield f"# Do not start controller {disk.key.id} with them: its log is damaged {disk.damage}"

@@ -132,8 +132,23 @@ class RescuePlan:
         same = len({disk.voters.voters for disk in self.disks}) == 1
         if survival is None or not unchanged or not same:
             return ()
-        sound = tuple(key for key in survival.present if key not in survival.unsound)
+        ending = {disk.key for disk in self.ending}
+        sound = tuple(key for key in survival.present if key not in survival.unsound and key not in ending)
         return sound if len(sound) >= survival.voters.majority else ()
+
+    @property
+    def ending(self) -> tuple[AssessedDisk, ...]:
+        """The disks whose node does not start, or is not known to start, with what is beside and in its log."""
+        return tuple(disk for disk in self.disks if disk.disk.start_problems)
+
+    @property
+    def must_be_repaired(self) -> bool:
+        """Whether the voters that would start are no majority, and those that would not are why."""
+        survival, ending = self.survival, {disk.key for disk in self.ending}
+        if survival is None:
+            return False
+        starting = [key for key in survival.present if key not in ending]
+        return survival.electable and len(starting) < survival.voters.majority
 
     @property
     def damaged(self) -> tuple[AssessedDisk, ...]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from connectors.errors import UsageError
 from connectors.logdir import log_dir_files, log_dir_reader
+from connectors.logdir.start_files import StartProblem
 from rules.formatting import and_join
 from rules.model.identifiers import Epoch, Millis, Offset, ReplicaKey
 from streaming.replay.machine import Machine
@@ -37,6 +38,8 @@ class LogDirStatus:
     """Where files are torn or damaged: what follows in the file is not read."""
     whole: bool
     """The state reaches back to the log's beginning."""
+    start_problems: tuple[StartProblem, ...]
+    """What keeps the node from its start, or from reading all that is here; the node runs on if it runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

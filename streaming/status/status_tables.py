@@ -380,6 +380,8 @@ def log_dir_lines(status: LogDirStatus) -> Iterable[tuple[str, str | Text]]:
     held = f"offsets {status.first_offset} to {status.end_offset - 1}, epoch {or_unknown(status.epoch)}"
     ends = held if status.end_offset > status.first_offset else "no records"
     yield "Log", f"{ends}, after {status.snapshot}" if status.snapshot else ends
+    for number, problem in enumerate(status.start_problems):
+        yield "Next start" if not number else "", Text(visible(problem.with_step), "bold red")
     below = status.committed_below
     committed = f"records below offset {below}, by the snapshot; of the others" if below else "of this log's records"
     yield "Committed", Text(f"{committed} unknown from one disk", "magenta")

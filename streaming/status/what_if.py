@@ -8,7 +8,7 @@ from rich.text import Text
 from connectors.errors import UsageError
 from connectors.sinks.alert_json import claims_json
 from rules.answers.forecast import CandidateForecast
-from rules.answers.part import Elector, Electorate, LastElection, ids
+from rules.answers.part import Elector, Electorate, LastElection, Part, ids
 from rules.answers.what_if import Change, Controllers, WhatIf
 from rules.answers.what_if import what_if as answered
 from rules.claims.claim import Question
@@ -43,7 +43,10 @@ def controllers_of_disks(disks: Sequence[LogDirContents]) -> Controllers:
             registered = {node: registration.endpoints for node, registration in quorum.controllers.items()}
         state = disk.election
         last = None if isinstance(state, str) else LastElection(epoch=state.leader_epoch, leader=state.leader_id)
-        found[key.id] = Elector(key=key, log_end=position, voters=quorum.committed, last_election=last)
+        one = Elector(key=key, log_end=position, voters=quorum.committed, last_election=last)
+        found[key.id] = (
+            replace(one, votes=Part.LOST, no_vote=str(disk.start_problems[0])) if disk.start_problems else one
+        )
     if newest is None:
         return Controllers(cluster=cluster, voters=None, electorate=Electorate(electors=()))
     unread = [f"{disk.key.id} ({one.file}: {one.reason})" for disk in disks for one in disk.damaged if one.undamaged]

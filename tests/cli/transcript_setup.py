@@ -289,7 +289,8 @@ def _election(session: "Session", words: Words) -> None:
     """election 1 epoch 2 leader 2: of which this controller knew when it stopped."""
     epoch, leader = words.number("epoch"), words.number("leader")
     folder = session.folder / f"node-{words.word()}"
-    write_quorum_state(folder, leaderId=leader, leaderEpoch=epoch, votedId=-1, data_version=1)
+    vote = {"votedId": -1, "votedDirectoryId": "A" * 22}
+    write_quorum_state(folder, leaderId=leader, leaderEpoch=epoch, **vote, data_version=1)
 
 
 @setup("appended")

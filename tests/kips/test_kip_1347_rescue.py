@@ -503,7 +503,7 @@ def test_a_snapshot_that_is_not_read_back_as_it_was_written_gets_no_name(
 
 def test_a_plan_refuses_a_list_that_apply_refuses_because_listeners_would_be_lost(tmp_path: Path) -> None:
     folder = write_log_dir(tmp_path / "node-1", {0: two_listeners()})
-    (folder / "meta.properties").write_text(f"node.id=1\ndirectory.id={DIRECTORY}\n")
+    (folder / "meta.properties").write_text(f"version=1\ncluster.id=c\nnode.id=1\ndirectory.id={DIRECTORY}\n")
     wanted = f"1@c1.new-domain:9093:{DIRECTORY}"
     with pytest.raises(UsageError, match="recorded listeners would be lost"):
         apply_voters(folder, wanted, write=False)

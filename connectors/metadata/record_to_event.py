@@ -122,6 +122,7 @@ def _broker_registered(at: RecordPosition, values: Values) -> Event:
         log_dirs=_log_dirs(values),
         zookeeper_mode=values.get("is_migrating_zk_broker", False),
         rack=values["rack"] or None,
+        broker_epoch=values["broker_epoch"],
     )
 
 
@@ -150,6 +151,7 @@ def _broker_changed(at: RecordPosition, values: Values) -> Event:
         fenced=_FENCED[fenced],
         in_controlled_shutdown=_SHUTTING_DOWN[shutdown],
         log_dirs=_log_dirs(values) or None,
+        broker_epoch=values["broker_epoch"],
     )
 
 
@@ -300,16 +302,24 @@ def _feature(values: Values) -> FeatureRange:
 CONVERTERS: Final[Mapping[str, Converter]] = {
     "RegisterBrokerRecord": _broker_registered,
     "UnregisterBrokerRecord": lambda at, values: BrokerUnregistered(
-        at=at, id=valid_node("broker id", values["broker_id"])
+        at=at, id=valid_node("broker id", values["broker_id"]), broker_epoch=values["broker_epoch"]
     ),
     "TopicRecord": lambda at, values: TopicCreated(at=at, topic_id=_topic(values), name=values["name"]),
     "PartitionRecord": _partition_set,
     "PartitionChangeRecord": _partition_changed,
     "FenceBrokerRecord": lambda at, values: BrokerChanged(
-        at=at, id=valid_node("broker id", values["id"]), fenced=True, in_controlled_shutdown=None
+        at=at,
+        id=valid_node("broker id", values["id"]),
+        fenced=True,
+        in_controlled_shutdown=None,
+        broker_epoch=values["epoch"],
     ),
     "UnfenceBrokerRecord": lambda at, values: BrokerChanged(
-        at=at, id=valid_node("broker id", values["id"]), fenced=False, in_controlled_shutdown=None
+        at=at,
+        id=valid_node("broker id", values["id"]),
+        fenced=False,
+        in_controlled_shutdown=None,
+        broker_epoch=values["epoch"],
     ),
     "RemoveTopicRecord": lambda at, values: TopicRemoved(at=at, topic_id=_topic(values)),
     "FeatureLevelRecord": _feature_level_set,
@@ -322,7 +332,9 @@ CONVERTERS: Final[Mapping[str, Converter]] = {
         at=at, id=valid_node("controller id", values["controller_id"])
     ),
     "ProducerIdsRecord": lambda at, values: ProducerIdsAllocated(
-        at=at, broker=None if values["broker_id"] == -1 else valid_node("broker id", values["broker_id"])
+        at=at,
+        broker=None if values["broker_id"] == -1 else valid_node("broker id", values["broker_id"]),
+        next_id=values["next_producer_id"],
     ),
     "ZkMigrationStateRecord": _zk_migration,
     CONFIG_RECORD: _config_set,

@@ -77,6 +77,8 @@ class BrokerChanged:
     in_controlled_shutdown: bool | None
     log_dirs: tuple[DirectoryId, ...] | None = None
     """The ids of the log directories that are online now (KIP-858)."""
+    broker_epoch: int | None = None
+    """The epoch of the registration that it changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +87,8 @@ class BrokerUnregistered:
 
     at: RecordPosition
     id: NodeId
+    broker_epoch: int | None = None
+    """The epoch of the registration that it ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +183,8 @@ class ProducerIdsAllocated:
     at: RecordPosition
     broker: NodeId | None
     """None in a snapshot, which has the next id alone (Kafka's ProducerIdsImage writes -1)."""
+    next_id: int | None = None
+    """The first id that no broker has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,8 @@ def electable(facts: Facts) -> Answer[bool]:
     now = electorate_now(facts)
     if now.unobserved is not None or not now.electors:
         return Answer(None, unobserved=now.unobserved or NO_ENDPOINTS)
-    return decide(now, lambda world: world.forecast.electable)
+    after = replace(now, electors=tuple(one.restarted for one in now.electors))
+    return decide(after, lambda world: world.forecast.electable)
 
 
 def failures_claim(left: Answer[int]) -> Claim:

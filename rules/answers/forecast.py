@@ -134,7 +134,7 @@ def _forecast(candidate: Elector, by_id: Mapping[NodeId, Elector]) -> CandidateF
 
 def _barred(candidate: Elector, voter: Voter, now: Elector | None) -> str | None:
     if now is None or now.runs is Part.LOST:
-        return "down"
+        return (now and now.no_start) or "down"
     if now.votes is Part.LOST:
         return now.no_vote
     if now.accepts is Part.LOST:

@@ -67,6 +67,8 @@ class Elector:
     """Other controllers accept its certificate and it serves new connections: they can fetch from it if it leads."""
     accepts: Part = Part.COUNTS
     """It accepts what the others send."""
+    no_start: str = ""
+    """Why a start of it would end; empty if nothing is known against it."""
     announced_in_vain: bool = False
     """The endpoint that it announces if it is elected is the recorded one, which is known not to reach it."""
 
@@ -74,6 +76,11 @@ class Elector:
     def can_be_followed(self) -> bool:
         """Whether voters can fetch from it if it leads."""
         return Part.LOST not in (self.leads, self.accepts) and not self.announced_in_vain
+
+    @property
+    def restarted(self) -> "Elector":
+        """The same voter after a restart."""
+        return replace(self, runs=Part.LOST) if self.no_start else self
 
     @property
     def is_doubtful(self) -> bool:
@@ -178,11 +185,17 @@ def _elector(facts: Facts, node: NodeFacts, dialled: VoterSet, *, refusing_are_d
         runs=part("runs", counts=runs),
         votes=part("votes", counts=not no_vote),
         no_vote=no_vote,
+        no_start=_no_start(facts),
         reached=part("reached", counts=reached),
         leads=part("leads", counts=node.can_lead or not by_probes),
         accepts=part("accepts", counts=True),
         announced_in_vain=by_probes and _announces_in_vain(node),
     )
+
+
+def _no_start(facts: Facts) -> str:
+    end = facts.replay_end
+    return f"its start ends at {end.short}, which Kafka cannot replay" if end is not None and end.lasts else ""
 
 
 def _announces_in_vain(node: NodeFacts) -> bool:

@@ -87,6 +87,7 @@ def safe_to_restart(facts: Facts, node: NodeId, thresholds: Thresholds, findings
     remaining = [other for other in useful if other not in doubts]
     found = [*findings]
     forbidden, changes = [*_forbidden(facts, node, found)], [*_unfinished_changes(facts, poll, thresholds, found)]
+    unobserved = [*_unknown_snapshot(facts, node)]
     undecided = list[Doubt]()
     if node in {key.id for key in voters}:
         against = [
@@ -108,6 +109,7 @@ def safe_to_restart(facts: Facts, node: NodeId, thresholds: Thresholds, findings
     return RestartSafety(
         node=node,
         against=tuple(against),
+        unobserved=tuple(unobserved),
         undecided=tuple(undecided),
         notes=tuple(_notes(facts, poll, node, voters)),
         remaining=tuple(remaining),
@@ -237,6 +239,16 @@ def _text(doubt: Doubt) -> str:
 def _needs_restart(node: NodeId, voter: NodeFacts) -> bool:
     """Returns whether this is the voter to restart, and what is wrong with it ends with its restart."""
     return voter.id == node and voter.only_its_restart_helps
+
+
+def _unknown_snapshot(facts: Facts, node: NodeId) -> Iterable[str]:
+    """Yields that no snapshot past a record that Kafka cannot replay is known of a controller."""
+    end = facts.replay_end
+    if end is not None and not end.lasts and node not in end.past:
+        yield (
+            f"whether controller {node} has a snapshot past {end.short}, which Kafka cannot replay; to find out, look "
+            "for a .checkpoint that ends after it in its __cluster_metadata-0"
+        )
 
 
 def _unfinished_changes(facts: Facts, poll: Poll, thresholds: Thresholds, findings: Iterable[Finding]) -> Iterable[str]:

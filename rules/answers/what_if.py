@@ -147,15 +147,15 @@ def _chance(forecast: ElectionForecast, after: Electorate) -> str:
 
 def _changed(one: Elector, change: Change) -> Elector:
     if one.key.id in change.lost:
-        return replace(one, runs=Part.LOST)
+        return replace(one, runs=Part.LOST, no_start="")
     if one.key.id not in change.moved:
-        return one
+        return one.restarted if change.restarted is None or one.key.id in change.restarted else one
     endpoints = one.voters.voters[0].endpoints
     host, port = change.moved[one.key.id]
     endpoint = Endpoint(listener=endpoints[0].listener if endpoints else "CONTROLLER", host=host, port=port)
     # A controller that is moved listens at the new endpoint, whatever was wrong with the old one, but its certificate.
     reached = one.reached if one.reached is Part.DOUBTFUL else one.leads
-    return replace(one, runs=Part.COUNTS, reached=reached, announced_in_vain=False, endpoint=endpoint)
+    return replace(one, runs=Part.COUNTS, reached=reached, announced_in_vain=False, endpoint=endpoint).restarted
 
 
 def _staying_leader(controllers: Controllers, change: Change, after: World) -> NodeId | None:

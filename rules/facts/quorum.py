@@ -20,6 +20,7 @@ from rules.facts import (
     static_voters,
     stopped_timers,
     unlike_listeners,
+    unreplayable,
     voter_changes,
 )
 from rules.facts.doubts import About, Doubt
@@ -56,6 +57,8 @@ class Facts:
     damaged_logs = _fact(lambda facts: damaged_log.damaged_logs(facts.quorum))
     hides_records = _fact(lambda facts: any(log.batches for log in facts.damaged_logs))
     """Whether damaged batches of the log were skipped: what is not known may be written there."""
+
+    replay_end = _fact(lambda facts: unreplayable.replay_end(facts.quorum))
 
     # The leader.
     who_leads = _fact(lambda facts: leadership.WhoLeads(facts.nodes))

@@ -88,6 +88,8 @@ class BrokerRegistration:
     """Timestamp of the registration that first had this rack; from a snapshot, as of the features. None without one."""
     producer_id_blocks: int = 0
     """How many blocks of 1,000 producer ids it was seen to ask for since it registered."""
+    broker_epoch: int | None = None
+    """Kafka's epoch of this registration: a record that changes or ends it must name the same."""
 
     @property
     def alive(self) -> bool:

@@ -39,6 +39,7 @@ from rules.model.monitoring import (
     probe_key,
 )
 from rules.model.replica import CommitWait, Poll, ReplicaHistory
+from rules.model.unreplayable import UnreplayableRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +123,8 @@ class Quorum:
     zk_migration: ZkMigration | None = None
     """None: the log has no record of one."""
     open_transaction: OpenTransaction | None = None
+    unreplayable: tuple[UnreplayableRecord, ...] = ()
+    """The first records that Kafka cannot replay, in the order of the log."""
     history: RecentHistory = field(default_factory=RecentHistory)
     probes: Mapping[str, Probe] = field(default_factory=dict)
     """The newest probe of each (node, endpoint), keyed `NODE@HOST:PORT`."""

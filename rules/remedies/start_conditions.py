@@ -9,6 +9,7 @@ What can be destroyed:
 - the only in-sync copy of a RECOVERING partition, on a broker that runs;
 - lost metadata: a node that follows the new log truncates its copy of `__cluster_metadata`;
 - the voter set: a voter that a forced change removed still has the former voter set on its disk;
+- the quorum: a controller that starts from before a record that Kafka cannot replay ends, each time;
 - the majority: if too few voters fetch, or the names of their endpoints do not resolve, a node that is restarted is
   missing until it fetches again.
 
@@ -25,6 +26,7 @@ from rules.facts.offline_partitions import circle_of
 from rules.facts.only_copies import PartitionDirectory
 from rules.facts.other_quorums import metadata_contradicts
 from rules.facts.quorum import Facts
+from rules.facts.unreplayable import ReplayEnd
 from rules.formatting import and_join, numbered, plural
 from rules.model.identifiers import NodeId
 from rules.model.membership import majority
@@ -64,6 +66,8 @@ def before_a_start(facts: Facts, nodes: Iterable[NodeId], *, unchanged: bool = F
     """
     ordered = sorted({*nodes})
     steps: list[str] = [COPY_METADATA_FIRST] if metadata_contradicts(facts.quorum) else []
+    if (end := facts.replay_end) is not None and end.lasts and not facts.known_controllers.isdisjoint(ordered):
+        steps.append(start_no_controller(end))
     steps += _first([*brokers_first(facts, ordered)])
     brokers = [node for node in ordered if not unchanged or node not in facts.controllers_only]
     steps += _first([_copy_first(facts, node, directories) for node, directories in _held(facts, brokers)])
@@ -74,6 +78,15 @@ def before_a_start(facts: Facts, nodes: Iterable[NodeId], *, unchanged: bool = F
     former = facts.former_voters
     steps += _first([_format_first(node) for node in ordered if node in former])
     return tuple(steps)
+
+
+def start_no_controller(end: ReplayEnd) -> Statement:
+    """Returns the step that keeps controllers from a start that ends at a record which cannot be replayed."""
+    return Statement(
+        f"# Do not start or restart any controller before a snapshot past {end.short} is on its disk: Kafka cannot "
+        "replay it, and the start ends",
+        claim(Question.RESTART, NO),
+    )
 
 
 def _wait_for_regressed(quorum: Quorum, nodes: Sequence[NodeId]) -> Iterable[str]:

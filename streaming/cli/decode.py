@@ -65,8 +65,9 @@ def decode(
     Records of an unknown type or version are printed with their length.
 
     Exit codes: 0 the whole file was read (unknown records included), 1 a part
-    is damaged, truncated or compressed (one line each on stderr), 2 it is not a
-    file of a metadata log.
+    is damaged, truncated or compressed (one line each on stderr), or with
+    --summary a record that Kafka cannot replay, 2 it is not a file of a metadata
+    log.
 
     --summary applies the file's records up to its first gap, those of aborted
     transactions excluded, and prints sums over the resulting partitions. A log
@@ -83,8 +84,8 @@ def decode(
     if summarize:
         summary = LogSummary()
         complete = _write_entries(path, summary.count(segment), lambda _: None)
-        _print_summary(path.name, segment, summary, as_json=as_json)
-        raise typer.Exit(0 if complete else 1)
+        replayable = _print_summary(path, segment, summary, as_json=as_json)
+        raise typer.Exit(0 if complete and replayable else 1)
     # With the schemas of any Kafka, the frequent records are texts.
     style: FieldStyle = "json" if as_json else "text"
     entries: Iterator[DumpEntry | RecordText] = (
@@ -187,15 +188,19 @@ def _gap_text(gap: DumpGap) -> str:
     return f"{offset}position {gap.position}: {gap.reason}{skipped}"
 
 
-def _print_summary(name: str, segment: bytes, summary: LogSummary, *, as_json: bool) -> None:
-    """Prints the summary of a file, as text or as one JSON object."""
+def _print_summary(path: Path, segment: bytes, summary: LogSummary, *, as_json: bool) -> bool:
+    """Prints the summary of a file, as text or as one JSON object; returns whether Kafka can replay what is applied."""
     # Imported here, because its imports would delay the command's completion and help.
     from streaming.replay.partition_sums import apply_file, sums_of
 
     applied = apply_file(segment, snapshot=summary.is_snapshot)
     sums, ends = sums_of(applied.log), applied.ends_before
+    refused = [str(record) for record in applied.log.image.unreplayable]
+    if refused:
+        stderr = Console(stderr=True, highlight=False, soft_wrap=True)
+        stderr.print(f"{path}: Kafka cannot replay {refused[0]}: a controller that starts from here ends", markup=False)
     counts = {
-        "file": name,
+        "file": path.name,
         "bytes": len(segment),
         "data_records": summary.records.total(),
         "control_records": summary.control_records.total(),
@@ -207,9 +212,9 @@ def _print_summary(name: str, segment: bytes, summary: LogSummary, *, as_json: b
     by_type = dict(sorted(summary.records.items()))
     control_by_type = dict(sorted(summary.control_records.items()))
     if as_json:
-        document = counts | {"by_type": by_type, "control_by_type": control_by_type, "state_ends_before": ends} | sums
-        sys.stdout.write(json.dumps(document) + "\n")
-        return
+        document = counts | {"by_type": by_type, "control_by_type": control_by_type, "state_ends_before": ends}
+        sys.stdout.write(json.dumps(document | {"unreplayable": refused} | sums) + "\n")
+        return not refused
     for key, value in counts.items():
         sys.stdout.write(f"{key.replace('_', ' '):<34}  {'-' if value is None else value}\n")
     of = "" if ends is None else f" of the records before offset {ends}: what follows is not applied"
@@ -218,3 +223,4 @@ def _print_summary(name: str, segment: bytes, summary: LogSummary, *, as_json: b
         sys.stdout.write(f"\n{title}\n")
         for key, number in numbers.items():
             sys.stdout.write(f"  {key if key.isupper() else key.replace('_', ' '):<32}  {number:>12}\n")
+    return not refused

@@ -11,6 +11,7 @@ from connectors.logdir import log_dir_files, log_dir_reader
 from connectors.logdir.start_files import StartProblem, start_problems
 from connectors.observations.observation import Observation
 from connectors.observations.point_in_time import AtTime, PointInTime
+from rules.formatting import plural
 from rules.model.identifiers import Millis, Offset
 from streaming.query.as_of import events_upto, require_within
 from streaming.replay.cluster_settings import ClusterSettings
@@ -83,7 +84,11 @@ def replay_log_dir(folder: Path, upto: PointInTime | None = None) -> LogDirConte
         log_from=log_from,
         damaged=tuple(damaged),
         whole=machine.log.image.complete,
-        start_problems=(*start_problems(partition), *_damaged_snapshot(damaged, start, machine)),
+        start_problems=(
+            *start_problems(partition),
+            *_damaged_snapshot(damaged, start, machine),
+            *_unreplayable(machine),
+        ),
     )
 
 
@@ -102,6 +107,24 @@ def _damaged_snapshot(
         if machine.log.image.complete
         else "set this node up as after the loss of its disk: the log does not reach back to a sound snapshot",
     )
+
+
+def _unreplayable(machine: Machine) -> Iterator[StartProblem]:
+    """Yields the record at which a start ends, and records of which it is not known whether Kafka accepts them."""
+    for record in machine.log.image.unreplayable[:1]:
+        after = "the snapshot" if record.snapshot else f"offset {record.offset}"
+        yield StartProblem(
+            what=f"Kafka cannot replay {record}",
+            effect="a controller ends at its start, each time",
+            step=f"copy a .checkpoint that ends after {after} from a node that has one into its __cluster_metadata-0; "
+            "without one no start succeeds",
+        )
+    if machine.undecodable:
+        yield StartProblem(
+            what=f"{plural(machine.undecodable, 'record')} cannot be decoded",
+            effect="whether Kafka can replay them is unknown",
+            step="look at them with `kraftwatch data decode`, and start this node after the others have a leader",
+        )
 
 
 def _apply_election(machine: Machine, election: log_dir_files.ElectionState) -> None:

@@ -28,6 +28,7 @@ from rules.model.membership import (
     VoterSet,
 )
 from rules.model.monitoring import UnknownRecordType
+from rules.model.unreplayable import UnreplayableRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,11 @@ class Image:
     zk_migration: ZkMigration | None = None
     unknown_records: Mapping[str, UnknownRecordType] = field(default_factory=dict)
     """By the name of their type and version."""
+    unreplayable: tuple[UnreplayableRecord, ...] = ()
+    """The first ones; none before the log was read from its beginning or from a whole snapshot."""
+    lacks_records: bool = False
+    """A record could not be read or was refused: what others refer to may be in it."""
+    next_producer_id: int | None = None
     history: RecentHistory = field(default_factory=RecentHistory)
     """Events read from the log record by record. A snapshot holds none of them, so they are kept across a snapshot."""
 

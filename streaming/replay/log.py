@@ -33,6 +33,7 @@ from connectors.observations.partition_run import PartitionRun
 from rules.model.history import NodeKind, RewriteCause, ZkMigration
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.membership import BrokerRegistration, ControllerRegistration, RecordPosition, VoterSet
+from rules.model.unreplayable import MOST_UNREPLAYABLE, Refusal, UnreplayableRecord
 from streaming.replay import recent_history
 from streaming.replay.emptied_replicas import with_emptied, without_topic
 from streaming.replay.image import Image, changed_broker, registered_broker, registered_controller, with_unknown
@@ -100,11 +101,15 @@ class Log:
                 self._apply_control(record, self.origin or at)
             case TransactionBegan():
                 # Kafka rejects a second begin record. The first transaction never ended, so its records are dropped.
+                if self.transaction is not None:
+                    self._note(record, "BeginTransactionRecord", Refusal.TRANSACTION_OPEN, _transaction(record.name))
                 self.transaction = Transaction(began=at, name=record.name)
             case TransactionEnded():
                 self._end_transaction(record)
             case UnknownRecords():
                 self.image = replace(self.image, unknown_records=with_unknown(self.image.unknown_records, record))
+                if record.kafka_class is not None:
+                    self.lacks_records()
             case _ if self.transaction is None:
                 self._apply_data(record)
             case _:
@@ -128,10 +133,28 @@ class Log:
         """Returns the records beyond a limit since the last call."""
         if not (self.refused or self.partitions.refused):
             return ()
+        self.lacks_records()
         found = [*self.refused, *self.partitions.refused]
         self.refused.clear()
         self.partitions.refused.clear()
         return found
+
+    def lacks_records(self) -> None:
+        """Notes that a record could not be read or is not kept: what others refer to may be in it."""
+        if not self.image.lacks_records:
+            self.image = replace(self.image, lacks_records=True)
+
+    def _note(self, record: Data | TransactionBegan | TransactionEnded, kind: str, refusal: Refusal, what: str) -> None:
+        """Notes that Kafka cannot replay a record, which is then applied as far as it can be."""
+        at = record.at
+        one = UnreplayableRecord(offset=at.offset, snapshot=at.snapshot, record=kind, refusal=refusal, about=what)
+        self._keep_unreplayable((one,))
+
+    def _keep_unreplayable(self, found: Sequence[UnreplayableRecord]) -> None:
+        image = self.image
+        if (image.complete or self.origin is not None) and not image.lacks_records:
+            known = (*image.unreplayable, *found)[:MOST_UNREPLAYABLE]
+            self.image = replace(image, unreplayable=known)
 
     def _hold(self, transaction: Transaction, record: Data) -> None:
         if len(transaction.held) < MOST_HELD:
@@ -142,6 +165,9 @@ class Log:
     def end_observation(self, *, last_offset: Offset | None = None, newest_timestamp_ms: Millis | None = None) -> None:
         """Updates the image with the recoveries and the read position at the end of an observation."""
         self._copied.clear()
+        if self.partitions.unreplayable:
+            self._keep_unreplayable(self.partitions.unreplayable)
+            self.partitions.unreplayable.clear()
         image = self.image
         if self.partitions.elected_recovered:
             for election in self.partitions.elected_recovered if self.origin is None else ():
@@ -177,7 +203,10 @@ class Log:
 
     def _end_transaction(self, ended: TransactionEnded) -> None:
         transaction, self.transaction = self.transaction, None
-        if transaction is not None and not ended.aborted:
+        if transaction is None:
+            kind = "AbortTransactionRecord" if ended.aborted else "EndTransactionRecord"
+            self._note(ended, kind, Refusal.NO_TRANSACTION, "no transaction")
+        elif not ended.aborted:
             for record in transaction.held:
                 self._apply_data(record)
 
@@ -230,7 +259,9 @@ class Log:
             case BrokerRegistration():
                 self._register_broker(record, origin)
             case BrokerChanged():
-                if (before := self.image.brokers.get(record.id)) is not None:
+                before = self.image.brokers.get(record.id)
+                self._require_broker(before, record, "BrokerRegistrationChangeRecord")
+                if before is not None:
                     self._set_broker(before, changed_broker(before, record, origin), record.at)
             case ProducerIdsAllocated():
                 self._count_block(record)
@@ -240,6 +271,16 @@ class Log:
                 self._unregister("brokers", NodeKind.BROKER, record)
                 self.partitions.directories_changed()
                 self.partitions.brokers_changed()
+
+    def _require_broker(
+        self, before: BrokerRegistration | None, record: BrokerChanged | BrokerUnregistered, kind: str
+    ) -> None:
+        """Notes a record of a broker that is not registered, or not with this epoch."""
+        if before is None:
+            self._note(record, kind, Refusal.BROKER, f"broker {record.id}")
+        elif None not in (before.broker_epoch, record.broker_epoch) and before.broker_epoch != record.broker_epoch:
+            epochs = f"with epoch {record.broker_epoch}, registered with {before.broker_epoch}"
+            self._note(record, kind, Refusal.BROKER_EPOCH, f"broker {record.id} {epochs}")
 
     def _set_feature(self, record: FeatureLevelSet) -> None:
         """Applies a FeatureLevelRecord: level 0 removes the feature."""
@@ -258,6 +299,12 @@ class Log:
 
     def _count_block(self, record: ProducerIdsAllocated) -> None:
         """Counts a block of producer ids; each broker needs a first one once it has registered."""
+        before, next_id = self.image.next_producer_id, record.next_id
+        if next_id is not None and before != next_id:
+            self.image = replace(self.image, next_producer_id=next_id)
+        if None not in (before, next_id) and self.origin is None and (next_id or 0) <= (before or 0):
+            what = f"producer id {next_id} after {before}"
+            self._note(record, "ProducerIdsRecord", Refusal.PRODUCER_ID, what)
         broker = None if record.broker is None else self.image.brokers.get(record.broker)
         if broker is None or self.origin is not None:
             return
@@ -288,6 +335,11 @@ class Log:
         self.partitions.broker_registered(record.id, origin.timestamp_ms)
         before = self.image.brokers.get(record.id)
         what = f"broker {record.id}"
+        if self.origin is None and (directories := {*record.log_dirs}):
+            others = (one.id for one in self.image.brokers.values() if not directories.isdisjoint(one.log_dirs))
+            if (other := next((node for node in others if node != record.id), None)) is not None:
+                about = f"{what}, with a directory of broker {other}"
+                self._note(record, "RegisterBrokerRecord", Refusal.DIRECTORY, about)
         if self._is_accepted(record, before, what, registered=len(self.image.brokers), most=MOST_BROKERS):
             self._set_broker(before, registered_broker(before, record, origin), record.at)
             if before is not None and before.incarnation_id == record.incarnation_id:
@@ -309,7 +361,12 @@ class Log:
         kind: NodeKind,
         record: BrokerUnregistered | ControllerUnregistered,
     ) -> None:
-        if (before := self._own(mapping).pop(record.id, None)) is not None:
+        before = self._own(mapping).pop(record.id, None)
+        if isinstance(record, BrokerUnregistered):
+            self._require_broker(before, record, "UnregisterBrokerRecord")
+        elif before is None:
+            self._note(record, "UnregisterControllerRecord", Refusal.CONTROLLER, f"controller {record.id}")
+        if before is not None:
             self._registered = self._count() - _size(before)
             if self.origin is None:
                 history = recent_history.with_unregistration(self.image.history, kind, record.id, record.at)
@@ -354,6 +411,10 @@ class Log:
             self.image = replace(self.image, **copy)
         mapping: dict[Any, Any] = getattr(self.image, name)
         return mapping
+
+
+def _transaction(name: str | None) -> str:
+    return "a transaction without a name" if name is None else f"transaction {name}"
 
 
 def _size(one: BrokerRegistration | ControllerRegistration) -> int:

@@ -155,6 +155,7 @@ class Machine(MachineState):
     def skip(self, *, sequence: int, observed_at_ms: Millis, reason: str) -> None:
         """Counts an observation as applied that cannot be applied: only time advances, and the violation is kept."""
         self._begin(max(sequence, self.sequence), observed_at_ms)
+        self.log.lacks_records()
         self.record_failure(APPLIES, reason)
 
     def begin_again(self, since_ms: Millis) -> None:
@@ -276,6 +277,8 @@ class Machine(MachineState):
             f"offset {offset} was rewritten in epoch {epoch}: committed records up to offset {log.position} are lost"
         )
         log.position = Offset(offset - 1)
+        # What is written there now is applied to a state that has the lost records too.
+        log.lacks_records()
         self._metadata_lost(detail)
 
     def _metadata_lost(self, detail: str, endpoint: str = "") -> None:
@@ -381,6 +384,8 @@ class Machine(MachineState):
     def _apply_undecodable(self, event: Undecodable) -> None:
         if self.loading is not None or event.offset is None or event.offset > self.log.position:
             self.undecodable += 1
+            for log in filter(None, (self.log, self.loading)):
+                log.lacks_records()
             self.contract_violations.undecodable(event, sequence=self.sequence, now_ms=self.now_ms)
 
     def _apply_poll(self, event: Poll) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
+from connectors.observations.log_event import Undecodable
 from connectors.observations.partition_run import DecodedEvents, PartitionRun
 from streaming.replay.log import Log, Record
 
@@ -35,6 +36,9 @@ def apply_file(segment: bytes, *, snapshot: bool) -> AppliedFile:
                 applied.log.apply_run(item)
             elif isinstance(item, Record):
                 applied.log.apply(item)
+            elif isinstance(item, Undecodable):
+                applied.log.lacks_records()
+        applied.log.end_observation()
     return applied
 
 

@@ -34,6 +34,7 @@ from rules.model.history import (
 )
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
 from rules.model.membership import BrokerRegistration, RecordPosition
+from rules.model.unreplayable import MOST_UNREPLAYABLE, Refusal, UnreplayableRecord
 from streaming.replay.broker_counts import BrokerCounts
 from streaming.replay.counted_partitions import CountedPartitions, eligible, missing
 from streaming.replay.directory_numbers import DirectoryNumbers
@@ -76,7 +77,7 @@ class Partitions:
         *("_crashed", "_offline_directories", "_offline", "_packed", "_pages", "_recovering", "_recovering_count"),
         *("_registered_changed", "_renamed", "_offline_replicas", "_reassigned", "_reassigned_count"),
         *("_sorted_reassigned", "_sorted_recovering"),
-        *("_topics", "_with_elr", "elected_recovered", "emptied", "refused", "unclean", "rewrites"),
+        *("_topics", "_with_elr", "elected_recovered", "emptied", "refused", "unclean", "rewrites", "unreplayable"),
     )
 
     def __init__(
@@ -130,6 +131,8 @@ class Partitions:
         """Replicas that were created again in another directory."""
         self._crashed: dict[NodeId, list[int]] = {}
         """By broker, which of them may have passed over only this one, which crashed."""
+        self.unreplayable: list[UnreplayableRecord] = []
+        """Records that Kafka cannot replay, since `Log.end_observation`; at most MOST_UNREPLAYABLE."""
         self.refused: list[Undecodable] = []
         """Records beyond a limit of `value_limits`, until `Log.take_refused`."""
 
@@ -206,10 +209,13 @@ class Partitions:
             self._packed = b"" if self._topics is None else self._topics.to_bytes(pages)
         return self._packed
 
-    def create(self, topic_id: TopicId, name: str, offset: Offset) -> None:
+    def create(self, topic_id: TopicId, name: str, offset: Offset, *, snapshot: bool = False) -> None:
         """Applies a TopicRecord: a topic has this name."""
         topics = self._restored()
-        known = topics.by_id.get(topic_id)
+        known, others = topics.by_id.get(topic_id), topics.named(name)
+        if others and not (snapshot and others == [topic_id]):
+            # A piece of a snapshot may be read twice.
+            self._note("TopicRecord", Refusal.TOPIC_NAME, f"topic {name}", offset, snapshot=snapshot)
         if known is not None and known.name == name:
             return
         if len(topics.named(name)) >= MOST_OF_A_NAME:
@@ -224,7 +230,11 @@ class Partitions:
         """Applies a RemoveTopicRecord: drops the topic and its partitions."""
         topics = self._for_change()
         topic = topics.by_id.get(topic_id)
-        if topic is not None:
+        if topic is None:
+            self._note(
+                "RemoveTopicRecord", Refusal.TOPIC_REMOVED, f"topic id {topic_id}", at.offset, snapshot=at.snapshot
+            )
+        else:
             for number, held in topic.partitions.items():
                 self._count((topic_id, number), topic, held, None, at)
                 self._count_offline_replicas(held, None)
@@ -382,6 +392,8 @@ class Partitions:
         """
         topics = self._for_change()
         by_id = topics.by_id
+        if name is not None and not topics.named(name):
+            self._note("ClearElrRecord", Refusal.TOPIC_CLEARED, f"topic {name}", at.offset, snapshot=at.snapshot)
         if self._with_elr is None:
             self._with_elr = {}
             for topic_id, topic in by_id.items():
@@ -415,18 +427,18 @@ class Partitions:
         for row in run.rows:
             delta, topic_id, partition, values, leader_epoch, partition_epoch, directories = row
             if isinstance(values, str):
-                self.create(topic_id, values, Offset(run.base_offset + delta))
+                self.create(topic_id, values, Offset(run.base_offset + delta), snapshot=run.snapshot)
                 continue
             followed = values.recovering or values.adding or values.removing
             if full or followed or topic_id in recovering or topic_id in reassigned:
                 event = run.event(row)
                 self.apply(event, origin or event.at, image)
                 continue
-            topic = by_id.get(topic_id) or topics.add(topic_id)
+            topic = by_id.get(topic_id)
+            held = None if topic is None else topic.partitions.get(partition)
+            if topic is None or held is None:
+                topic = self._with_partition(topics, topic, run, row)
             changed_pages.add(topic.page)
-            held = topic.partitions.get(partition)
-            if held is None:
-                topics.partition_added(topic)
             if leader_epoch is None:
                 now = self._changed(topic, held, run, row, image)
             else:
@@ -434,6 +446,9 @@ class Partitions:
                 numbers = () if directories is None else numbers_of(values.replicas, directories)
                 now = _assignment((*values[:5], leader_epoch, partition_epoch, numbers))
             topic.partitions[partition] = now
+            listed = now.directories if directories is None else directories
+            if listed and len(listed) != len(now.replicas):
+                self._note_directories((topic_id, partition), topic, run.position(row), change=leader_epoch is None)
             if offline_replicas:
                 self._count_offline_replicas(held, now)
             change_counts((topic_id, partition), held, now)
@@ -449,7 +464,7 @@ class Partitions:
             case PartitionSet() | PartitionChanged():
                 self._apply_partition(record, at, image)
             case TopicCreated():
-                self.create(record.topic_id, record.name, record.at.offset)
+                self.create(record.topic_id, record.name, record.at.offset, snapshot=record.at.snapshot)
             case TopicRemoved():
                 self.remove(record.topic_id, at)
             case ElrCleared():
@@ -463,13 +478,18 @@ class Partitions:
         before = None if known is None else known.partitions.get(event.partition)
         if before is None and not self._has_room(event.at.offset):
             return
+        key, change = (event.topic_id, event.partition), isinstance(event, PartitionChanged)
+        if known is None or (change and before is None):
+            self._note_missing(key, known, event.at, change=change)
         topic = topics.to_change(event.topic_id)
         if isinstance(event, PartitionSet):
             now = _assignment((*_assigned(event), ()))
         else:
             now = changed(before or UNKNOWN, PartitionValues(*_values(event)))
+        if (listed := event.directories or now.directories) and len(listed) != len(now.replicas):
+            self._note_directories(key, topic, event.at, change=change)
         if event.directories:
-            key, of_change = (event.topic_id, event.partition), before if isinstance(event, PartitionChanged) else None
+            of_change = before if change else None
             now = self._with_directories(key, topic.name, of_change, now, event.directories, at, image)
         if before is None:
             topics.partition_added(topic)
@@ -497,6 +517,32 @@ class Partitions:
         if held is not None and held.isr != now.isr:
             self._note_isr_change((topic_id, partition), topic.name, held, now, run.position(row))
         return now
+
+    def _with_partition(self, topics: StoredTopics, topic: Topic | None, run: PartitionRun, row: RunRow) -> Topic:
+        """Returns the topic of a row whose partition is not known, with room for it."""
+        _, topic_id, partition, _, leader_epoch, _, _ = row
+        if topic is None or leader_epoch is None:
+            self._note_missing((topic_id, partition), topic, run.position(row), change=leader_epoch is None)
+        topic = topic or topics.add(topic_id)
+        topics.partition_added(topic)
+        return topic
+
+    def _note_missing(self, key: tuple[TopicId, int], topic: Topic | None, at: RecordPosition, *, change: bool) -> None:
+        """Notes a record of a topic, or a change of a partition, that does not exist."""
+        refusal = Refusal.PARTITION_TOPIC if topic is None else Refusal.PARTITION
+        self._note(_partition_record(change=change), refusal, _partition(key, topic), at.offset, snapshot=at.snapshot)
+
+    def _note_directories(self, key: tuple[TopicId, int], topic: Topic, at: RecordPosition, *, change: bool) -> None:
+        """Notes a record after which a partition has not one directory for each replica."""
+        kind, what = _partition_record(change=change), _partition(key, topic)
+        self._note(kind, Refusal.DIRECTORIES, what, at.offset, snapshot=at.snapshot)
+
+    def _note(self, record: str, refusal: Refusal, about: str, offset: Offset, *, snapshot: bool) -> None:
+        """Notes that Kafka cannot replay a record, which is then applied as far as it can be."""
+        if len(self.unreplayable) < MOST_UNREPLAYABLE:
+            self.unreplayable.append(
+                UnreplayableRecord(offset=offset, snapshot=snapshot, record=record, refusal=refusal, about=about)
+            )
 
     def _note_isr_change(
         self, key: tuple[TopicId, int], topic: str | None, before: Assignment, now: Assignment, at: RecordPosition
@@ -666,6 +712,14 @@ class Partitions:
                 )
             self._counts = BrokerCounts(self._topics.by_id.values(), self._brokers_down)
         return self._topics
+
+
+def _partition_record(*, change: bool) -> str:
+    return "PartitionChangeRecord" if change else "PartitionRecord"
+
+
+def _partition(key: tuple[TopicId, int], topic: Topic | None) -> str:
+    return f"partition {key[1]} of topic {topic.name if topic is not None and topic.name else f'id {key[0]}'}"
 
 
 def _is_served(one: Assignment | None, min_isr: int) -> bool:

@@ -61,6 +61,7 @@ def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
         reassignments=image.reassignments,
         zk_migration=image.zk_migration,
         open_transaction=_open_transaction(state),
+        unreplayable=image.unreplayable,
         history=image.history,
         probes=_by_name(state.probe_state.probes),
         addresses=state.probe_state.addresses,

@@ -117,7 +117,7 @@ def _transcripts(plan: RescuePlan) -> Iterable[str]:
 def _headline(plan: RescuePlan) -> tuple[str, str, str]:
     """Returns a word, its style, and a clause."""
     if plan.must_be_repaired:
-        return (" REPAIR FIRST ", "bold white on red", "too few voters would start with the files beside their logs")
+        return (" REPAIR FIRST ", "bold white on red", "too few voters would start with what is on their disks")
     if plan.startable:
         some = plan.damaged or plan.ending
         what = "start the voters with a sound log first" if some else "its voters only have to be started"

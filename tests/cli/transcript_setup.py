@@ -208,7 +208,7 @@ def _quarantined(session: "Session", words: Words) -> None:
 def _batch(session: "Session", words: Words) -> None:
     """batch FILE [at OFFSET] [damaged|zstd|cut] RECORD ...: a batch at the end of a log.
 
-    Records: noop, unknown, empty, leader, voters, `config:NAME=VALUE`, order.
+    Records: noop, unknown, empty, leader, voters, `config:NAME=VALUE`, remove-topic (one that does not exist), order.
     """
     base, flags = words.number("at") or 0, {flag for flag in ("damaged", "zstd", "cut") if words.flag(flag)}
     path = session.folder / words.word()
@@ -232,6 +232,8 @@ def _record(word: str) -> bytes | tuple[bytes, bytes]:
             return control(2, b"\0\0" + (1).to_bytes(4, "big") + b"\1\1\0")
         case "voters":
             return voters_record(2)
+        case "remove-topic":
+            return data(9, 0, bytes(range(16)) + b"\0")
         case "order":
             return b'{"order": 1}'
         case _:

@@ -53,6 +53,10 @@ def recorded_facts(quorum: Quorum, times: Times) -> Iterator[Fact]:
     for one in quorum.unknown_records:
         of_class = "" if one.kafka_class is None else f" of {one.kafka_class}"
         yield Fact(one.name, f"{one.count} of {one.name}{of_class} not known, from offset {one.first_offset} on")
+    for refused in quorum.unreplayable:
+        place = "a record of a snapshot, at" if refused.snapshot else "record"
+        what = f"{place} {refused.offset} ({refused.record} of {refused.about}) cannot be replayed: {refused.refusal}"
+        yield Fact("replay", what)
     history = quorum.history
     past: tuple[Past, ...] = (
         *history.elections,
@@ -111,6 +115,7 @@ def _broker(one: BrokerRegistration, times: Times) -> str:
             f"at {endpoints(one.endpoints)}",
             *([f"log directories {listed(one.log_dirs)}"] if one.log_dirs else []),
             f"registered by {times.position(one.at)} as {one.incarnation_id}",
+            *([] if one.broker_epoch is None else [f"broker epoch {one.broker_epoch}"]),
             *supported(one.features, one.features_since_timestamp_ms, one.at.timestamp_ms, times),
         ]
     )

@@ -209,9 +209,10 @@ def _clear_elr(log: LogScript, topic: str) -> None:
 
 
 @record("producer-ids")
-def _producer_ids(log: LogScript, broker: int) -> None:
-    """producer-ids 101: the broker asks for a block of producer ids."""
-    log.write(ProducerIdsAllocated(at=log.at(), broker=NodeId(broker)))
+def _producer_ids(log: LogScript, words: Words) -> None:
+    """producer-ids 101 [next 5000]: the broker asks for a block of producer ids; the first id after it."""
+    next_id = words.number("next")
+    log.write(ProducerIdsAllocated(at=log.at(), broker=NodeId(int(words.word())), next_id=next_id))
 
 
 @record("config")

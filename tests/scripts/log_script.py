@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from connectors.observations.log_event import (
     BrokerChanged,
+    BrokerUnregistered,
     FeatureLevelSet,
     KRaftVersionSet,
     LeaderChanged,
@@ -171,6 +172,12 @@ class LogScript:
         at = RecordPosition(offset=Offset(self.offset), leader_epoch=Epoch(self.epoch), timestamp_ms=self.log_ms)
         self.offset += 1
         return at
+
+    def is_registered(self, broker: int) -> bool:
+        """Returns whether the newest record of its registration is not its end."""
+        ends = (BrokerRegistration, BrokerUnregistered)
+        newest = (one for one in reversed(self.written) if isinstance(one, ends) and one.id == broker)
+        return isinstance(next(newest, None), BrokerRegistration)
 
     def write(self, event: RecordT) -> RecordT:
         self.events.append(event)

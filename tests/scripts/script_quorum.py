@@ -227,7 +227,7 @@ class ScriptedQuorum:
             if number == self.leader or len(voting) < len(self.voters) // 2 + 1:
                 # A leader that hears from no majority resigns (KIP-595, check quorum).
                 self.resign()
-            if node.broker:
+            if node.broker and self.records.is_registered(number):
                 self.records.broker_change(number, fenced=True)
 
     @quorum_command("start")

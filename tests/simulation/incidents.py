@@ -109,6 +109,17 @@ def leave_transaction(scene: IncidentSimulation) -> Iterator[int]:
     scene.write(TransactionEnded, aborted=scene.choices.random() < 0.5)
 
 
+@incident("record-not-replayable", static=True)
+def write_what_cannot_be_replayed(scene: IncidentSimulation) -> Iterator[int]:
+    """Kafka never writes it; the next snapshot ends the condition."""
+    for node in scene.nodes:
+        node.snapshots_fail = True
+    scene.write(ControllerUnregistered, id=NodeId(99))
+    yield scene.fires("record-not-replayable", "metadata log")
+    for node in scene.nodes:
+        node.snapshots_fail = False
+
+
 @incident("committed-metadata-lost", also=("no-leader",))
 def lose_metadata(scene: IncidentSimulation) -> Iterator[int]:
     """The idle quorum loses NoOps only: which records are lost does not matter. Its first election may take long."""

@@ -126,16 +126,22 @@ def partition_changed(**given: Any) -> PartitionChanged:
                 in_controlled_shutdown=True, rack="r",
             ),
             BrokerRegistration(
-                at=AT, id=NodeId(0), incarnation_id=PRINTED, endpoints=ENDPOINTS, fenced=True,
+                at=AT, id=NodeId(0), broker_epoch=0, incarnation_id=PRINTED, endpoints=ENDPOINTS, fenced=True,
                 in_controlled_shutdown=True, features=ALL_SUPPORTED, rack="r",
             ),
         ),
-        (metadata_value(15, 0, broker_id=4, next_producer_id=2_000), ProducerIdsAllocated(at=AT, broker=NodeId(4))),
-        (metadata_value(15, 0, broker_id=-1, next_producer_id=2_000), ProducerIdsAllocated(at=AT, broker=None)),
+        (
+            metadata_value(15, 0, broker_id=4, next_producer_id=2_000),
+            ProducerIdsAllocated(at=AT, broker=NodeId(4), next_id=2_000),
+        ),
+        (
+            metadata_value(15, 0, broker_id=-1, next_producer_id=2_000),
+            ProducerIdsAllocated(at=AT, broker=None, next_id=2_000),
+        ),
         (
             metadata_value(0, 0, broker_id=4, incarnation_id=UUID, end_points=[LISTENER], fenced=True),
             BrokerRegistration(
-                at=AT, id=NodeId(4), incarnation_id=PRINTED, endpoints=(ENDPOINT,), fenced=True,
+                at=AT, id=NodeId(4), broker_epoch=0, incarnation_id=PRINTED, endpoints=(ENDPOINT,), fenced=True,
                 in_controlled_shutdown=False,
             ),
         ),
@@ -145,7 +151,8 @@ def partition_changed(**given: Any) -> PartitionChanged:
                 features=[FEATURE],
             ),
             BrokerRegistration(
-                at=AT, id=NodeId(4), incarnation_id="", endpoints=(), fenced=False, in_controlled_shutdown=True,
+                at=AT, id=NodeId(4), broker_epoch=0, incarnation_id="", endpoints=(), fenced=False,
+                in_controlled_shutdown=True,
                 features=(SUPPORTED,), log_dirs=(DirectoryId(PRINTED),),
             ),
         ),
@@ -160,31 +167,39 @@ def partition_changed(**given: Any) -> PartitionChanged:
         (
             metadata_value(0, 2, broker_id=4, is_migrating_zk_broker=True),
             BrokerRegistration(
-                at=AT, id=NodeId(4), incarnation_id="", endpoints=(), fenced=False, in_controlled_shutdown=False,
+                at=AT, id=NodeId(4), broker_epoch=0, incarnation_id="", endpoints=(), fenced=False,
+                in_controlled_shutdown=False,
                 zookeeper_mode=True,
             ),
         ),
         (
             metadata_value(17, 0, broker_id=4, fenced=-1),
-            BrokerChanged(at=AT, id=NodeId(4), fenced=False, in_controlled_shutdown=None),
+            BrokerChanged(at=AT, id=NodeId(4), broker_epoch=0, fenced=False, in_controlled_shutdown=None),
         ),
         (
             metadata_value(17, 1, broker_id=4, in_controlled_shutdown=1),
-            BrokerChanged(at=AT, id=NodeId(4), fenced=None, in_controlled_shutdown=True),
+            BrokerChanged(at=AT, id=NodeId(4), broker_epoch=0, fenced=None, in_controlled_shutdown=True),
         ),
         (
             metadata_value(17, 1, broker_id=0, fenced=1, in_controlled_shutdown=0),
-            BrokerChanged(at=AT, id=NodeId(0), fenced=True, in_controlled_shutdown=None),
+            BrokerChanged(at=AT, id=NodeId(0), broker_epoch=0, fenced=True, in_controlled_shutdown=None),
         ),
         (
             metadata_value(17, 2, broker_id=4, log_dirs=[UUID]),
             BrokerChanged(
-                at=AT, id=NodeId(4), fenced=None, in_controlled_shutdown=None, log_dirs=(DirectoryId(PRINTED),)
+                at=AT, id=NodeId(4), broker_epoch=0, fenced=None, in_controlled_shutdown=None,
+                log_dirs=(DirectoryId(PRINTED),)
             ),
         ),
-        (metadata_value(7, 0, id=4), BrokerChanged(at=AT, id=NodeId(4), fenced=True, in_controlled_shutdown=None)),
-        (metadata_value(8, 0, id=4), BrokerChanged(at=AT, id=NodeId(4), fenced=False, in_controlled_shutdown=None)),
-        (metadata_value(1, 0, broker_id=4), BrokerUnregistered(at=AT, id=NodeId(4))),
+        (
+            metadata_value(7, 0, id=4),
+            BrokerChanged(at=AT, id=NodeId(4), broker_epoch=0, fenced=True, in_controlled_shutdown=None),
+        ),
+        (
+            metadata_value(8, 0, id=4),
+            BrokerChanged(at=AT, id=NodeId(4), broker_epoch=0, fenced=False, in_controlled_shutdown=None),
+        ),
+        (metadata_value(1, 0, broker_id=4), BrokerUnregistered(at=AT, id=NodeId(4), broker_epoch=0)),
         (metadata_value(29, 0, controller_id=4), ControllerUnregistered(at=AT, id=NodeId(4))),
         (metadata_value(2, 0, name="t", topic_id=UUID), TopicCreated(at=AT, topic_id=TopicId(PRINTED), name="t")),
         (metadata_value(9, 0, topic_id=UUID), TopicRemoved(at=AT, topic_id=TopicId(PRINTED))),

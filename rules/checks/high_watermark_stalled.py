@@ -58,15 +58,21 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
         yield UnknownResult(why="the high watermark has not been observed to move yet")
         return
     unchanged_for = Millis(quorum.now_ms - quorum.high_watermark_since_ms)
-    uncommitted = poll.leader.log_end_offset - (quorum.high_watermark or 0)
-    if unchanged_for > thresholds.ms(STILL.name) and uncommitted > 0:
+    end, committed = poll.leader.log_end_offset, quorum.high_watermark
+    uncommitted = None if committed is None else end - committed
+    if unchanged_for > thresholds.ms(STILL.name) and end > (committed or 0):
         since = quorum.high_watermark_since_ms
         yield _finding(facts, poll, facts.nodes.polled_voters, since, uncommitted)
 
 
-def _finding(facts: Facts, poll: Poll, statuses: tuple[NodeFacts, ...], since: Millis, uncommitted: int) -> Finding:
+def _finding(
+    facts: Facts, poll: Poll, statuses: tuple[NodeFacts, ...], since: Millis, uncommitted: int | None
+) -> Finding:
     quorum = facts.quorum
     needed, in_sync = majority(len(statuses)), in_sync_count(statuses)
+    records = "records of which none is known to be committed"
+    if uncommitted is not None:
+        records = plural(uncommitted, "uncommitted record")
     high_watermark = "unknown" if quorum.high_watermark is None else f"at {quorum.high_watermark}"
     return Finding(
         subject=Subject("quorum"),
@@ -75,7 +81,7 @@ def _finding(facts: Facts, poll: Poll, statuses: tuple[NodeFacts, ...], since: M
             Statement(
                 f"Nothing is committed: the high watermark has been {high_watermark} since {utc_text(since)}. "
                 f"No metadata change takes effect. "
-                f"Leader: controller {poll.leader_id}, with {plural(uncommitted, 'uncommitted record')}. ",
+                f"Leader: controller {poll.leader_id}, with {records}. ",
                 claim(Question.COMMITS, NO),
                 leader_claim(facts.nodes),
             ),

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from rules.answers.asked_once import asked_once
-from rules.answers.part import Electorate, electorate
+from rules.answers.part import Electorate, after_starts, electorate
 from rules.answers.worlds import Answer, World, best, decide
 from rules.claims.claim import Claim, Question, yes_or_no
 from rules.facts.endpoint import EndpointVerdict
@@ -34,7 +34,7 @@ def electable(facts: Facts) -> Answer[bool]:
     now = electorate_now(facts)
     if now.unobserved is not None or not now.electors:
         return Answer(None, unobserved=now.unobserved or NO_ENDPOINTS)
-    after = replace(now, electors=tuple(one.restarted for one in now.electors))
+    after = after_starts(now, (one.restarted for one in now.electors))
     return decide(after, lambda world: world.forecast.electable)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from rules.answers.asked_once import asked_once
-from rules.facts.doubts import IN_DOUBT, About, Doubt
+from rules.facts.doubts import IN_DOUBT, About, Doubt, of_start
 from rules.facts.endpoint import EndpointFault
 from rules.facts.following import Following, lag_ms, replica_row
 from rules.facts.freshness import poll_problem
@@ -69,6 +69,8 @@ class Elector:
     """It accepts what the others send."""
     no_start: str = ""
     """Why a start of it would end; empty if nothing is known against it."""
+    start_doubt: Doubt | None = None
+    """Why it is not known whether a start of it would end."""
     announced_in_vain: bool = False
     """The endpoint that it announces if it is elected is the recorded one, which is known not to reach it."""
 
@@ -80,7 +82,10 @@ class Elector:
     @property
     def restarted(self) -> "Elector":
         """The same voter after a restart."""
-        return replace(self, runs=Part.LOST) if self.no_start else self
+        if self.no_start:
+            return replace(self, runs=Part.LOST)
+        in_doubt = self.start_doubt is not None and self.runs is Part.COUNTS
+        return replace(self, runs=Part.DOUBTFUL) if in_doubt else self
 
     @property
     def is_doubtful(self) -> bool:
@@ -110,6 +115,13 @@ class Electorate:
     and one that starts asks any of the bootstrap controllers who leads."""
     unobserved: str | None = None
     """Why the outcome of an election is not known, whatever the doubts are; None if it is."""
+
+
+def after_starts(of: Electorate, electors: Iterable[Elector]) -> Electorate:
+    """Returns the electorate with these voters, of which some were restarted, and with the doubts about that."""
+    voters = tuple(electors)
+    starts = {one.key.id: one.start_doubt for one in voters if one.start_doubt and one.runs is Part.DOUBTFUL}
+    return replace(of, electors=voters, doubts={**starts, **of.doubts})
 
 
 @asked_once
@@ -186,6 +198,7 @@ def _elector(facts: Facts, node: NodeFacts, dialled: VoterSet, *, refusing_are_d
         votes=part("votes", counts=not no_vote),
         no_vote=no_vote,
         no_start=_no_start(facts),
+        start_doubt=of_start(facts.replay_end, node.id),
         reached=part("reached", counts=reached),
         leads=part("leads", counts=node.can_lead or not by_probes),
         accepts=part("accepts", counts=True),

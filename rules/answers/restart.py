@@ -14,7 +14,7 @@ from rules.answers.forecast import forecast_election
 from rules.answers.part import Part, electors
 from rules.claims.claim import NOBODY, YES, Claim, Directory, Follows, Question, claim, of_each, yes_or_no
 from rules.claims.statement import Statement, claims_of
-from rules.facts.doubts import IN_DOUBT, UNPROVED, About, Doubt
+from rules.facts.doubts import IN_DOUBT, UNPROVED, About, Doubt, of_start
 from rules.facts.endpoint import EndpointFault
 from rules.facts.endpoint_text import certificate_text, endpoint_kind, probe_outcome
 from rules.facts.following import Following, following
@@ -87,8 +87,8 @@ def safe_to_restart(facts: Facts, node: NodeId, thresholds: Thresholds, findings
     remaining = [other for other in useful if other not in doubts]
     found = [*findings]
     forbidden, changes = [*_forbidden(facts, node, found)], [*_unfinished_changes(facts, poll, thresholds, found)]
-    unobserved = [*_unknown_snapshot(facts, node)]
-    undecided = list[Doubt]()
+    start = of_start(facts.replay_end, node)
+    undecided = [] if start is None else [start]
     if node in {key.id for key in voters}:
         against = [
             *forbidden,
@@ -97,7 +97,7 @@ def safe_to_restart(facts: Facts, node: NodeId, thresholds: Thresholds, findings
             *changes,
             *(_unelectable(facts, node) if len(useful) >= needed else ()),
         ]
-        undecided = [doubts[other] for other in useful if other in doubts]
+        undecided += [doubts[other] for other in useful if other in doubts]
         undecided += _unknown_endpoints(facts, node)
         # Started again, it asks any of the bootstrap controllers who leads, also one that has no vote.
         others = facts.denying.keys() - {key.id for key in voters}
@@ -109,7 +109,6 @@ def safe_to_restart(facts: Facts, node: NodeId, thresholds: Thresholds, findings
     return RestartSafety(
         node=node,
         against=tuple(against),
-        unobserved=tuple(unobserved),
         undecided=tuple(undecided),
         notes=tuple(_notes(facts, poll, node, voters)),
         remaining=tuple(remaining),
@@ -239,16 +238,6 @@ def _text(doubt: Doubt) -> str:
 def _needs_restart(node: NodeId, voter: NodeFacts) -> bool:
     """Returns whether this is the voter to restart, and what is wrong with it ends with its restart."""
     return voter.id == node and voter.only_its_restart_helps
-
-
-def _unknown_snapshot(facts: Facts, node: NodeId) -> Iterable[str]:
-    """Yields that no snapshot past a record that Kafka cannot replay is known of a controller."""
-    end = facts.replay_end
-    if end is not None and not end.lasts and node not in end.past:
-        yield (
-            f"whether controller {node} has a snapshot past {end.short}, which Kafka cannot replay; to find out, look "
-            "for a .checkpoint that ends after it in its __cluster_metadata-0"
-        )
 
 
 def _unfinished_changes(facts: Facts, poll: Poll, thresholds: Thresholds, findings: Iterable[Finding]) -> Iterable[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from rules.answers.election import NO_ENDPOINTS, electorate_now
 from rules.answers.forecast import ElectionForecast
-from rules.answers.part import Elector, Electorate, Part
+from rules.answers.part import Elector, Electorate, Part, after_starts
 from rules.answers.worlds import Answer, World, best, decide, world
 from rules.claims.claim import Claim, Question, claim, yes_or_no
 from rules.facts.quorum import Facts
@@ -109,7 +109,7 @@ def _assumed(now: Electorate) -> Iterator[str]:
 def what_if(controllers: Controllers, change: Change) -> WhatIf:
     """Answers for a change of these controllers, which are voters of it."""
     before = controllers.electorate
-    after = replace(before, electors=tuple(_changed(one, change) for one in before.electors))
+    after = after_starts(before, (_changed(one, change) for one in before.electors))
     forecast = best(after).forecast
     answer = _answer(controllers, change, after, forecast)
     stays = _staying_leader(controllers, change, world(after, ())) if answer.value else None

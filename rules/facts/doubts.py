@@ -15,6 +15,7 @@ from rules.facts.likeness import unlike, untried
 from rules.facts.node import NodeFacts, Nodes, Process
 from rules.facts.static_voters import WITHOUT_LIST
 from rules.facts.unlike_listeners import UnlikeListener
+from rules.facts.unreplayable import ReplayEnd
 from rules.model.ages import REGISTERS_MS
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import Voter
@@ -51,6 +52,8 @@ class About(IntEnum):
     """It may not notice that the leader is lost: its clock may have been set back."""
     HIDDEN = 9
     """Its registration may be in a damaged part of the log."""
+    START = 8
+    """It may begin with a snapshot before a record that Kafka cannot replay. It runs on: only a start is in doubt."""
 
 
 UNLIKE = frozenset({About.ACCEPTS_LESS, About.LISTENER, About.UNLIKE_OTHERS})
@@ -81,6 +84,18 @@ class Doubt:
     def clause(self) -> str:
         """Why it is not known, with a subject."""
         return self.why if self.about is About.ENDPOINT else f"it {self.why}"
+
+
+def of_start(end: ReplayEnd | None, node: NodeId) -> Doubt | None:
+    """Returns the doubt about a start of this controller; None without one."""
+    if end is None or end.lasts or node in end.past:
+        return None
+    return Doubt(
+        node=node,
+        about=About.START,
+        why=f"may have no snapshot past {end.short}, which Kafka cannot replay: then its start ends",
+        find_out="look for a .checkpoint that ends after it in its __cluster_metadata-0",
+    )
 
 
 def doubts(

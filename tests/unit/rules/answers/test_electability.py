@@ -259,6 +259,23 @@ def test_no_leader_stays_while_it_is_unknown_which_controllers_run(unknown: str)
     assert "which controllers run is unknown" in (answer.unknown or "")
 
 
+def test_a_controller_that_would_replay_what_kafka_refuses_does_not_come_back() -> None:
+    read = controllers_of_quorum(Facts(situation("append remove-topic orders since 75s")))
+    first, leader = (frozenset({NodeId(node)}) for node in (1, 3))
+
+    assert what_if(read, Change(restarted=frozenset(), lost=leader)).electable is True, "those that run go on"
+    assert what_if(read, Change(restarted=first)).leader_stays == 3
+    assert what_if(read, Change(restarted=first, lost=leader)).electable is False
+    assert what_if(read, Change(moved={NodeId(1): ("c1.new", 9093)}, restarted=first, lost=leader)).electable is False
+    assert what_if(read, Change()).electable is False
+
+    past = controllers_of_quorum(Facts(situation("append remove-topic orders since 75s", "snapshot 30s end 9990")))
+    unknown = what_if(past, Change())
+
+    assert (unknown.electable, unknown.answer.decided_by) == (None, (1, 2)), "of the leader alone it is known"
+    assert what_if(past, Change(restarted=first)).leader_stays == 3
+
+
 def test_faults_found_by_probes_can_be_ignored() -> None:
     quorum = situation("probe 1 name-not-found", "registers 2 at c2:19093")
     assert [one.reached is Part.LOST for one in electors(Facts(quorum))] == [True, True, False]

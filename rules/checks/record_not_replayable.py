@@ -66,7 +66,7 @@ def _finding(facts: Facts, end: ReplayEnd) -> Finding:
             "records_that_cannot_be_replayed": len(facts.quorum.unreplayable),
         },
         remedy=(
-            start_no_controller(end),
+            start_no_controller(facts, end),
             "# Copy __cluster_metadata-0 of every controller",
             "# Wait until a .checkpoint that ends after it is in __cluster_metadata-0 of each controller: within an "
             "hour by default (metadata.log.max.snapshot.interval.ms)",

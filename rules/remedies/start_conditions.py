@@ -67,7 +67,7 @@ def before_a_start(facts: Facts, nodes: Iterable[NodeId], *, unchanged: bool = F
     ordered = sorted({*nodes})
     steps: list[str] = [COPY_METADATA_FIRST] if metadata_contradicts(facts.quorum) else []
     if (end := facts.replay_end) is not None and end.lasts and not facts.known_controllers.isdisjoint(ordered):
-        steps.append(start_no_controller(end))
+        steps.append(start_no_controller(facts, end))
     steps += _first([*brokers_first(facts, ordered)])
     brokers = [node for node in ordered if not unchanged or node not in facts.controllers_only]
     steps += _first([_copy_first(facts, node, directories) for node, directories in _held(facts, brokers)])
@@ -80,12 +80,13 @@ def before_a_start(facts: Facts, nodes: Iterable[NodeId], *, unchanged: bool = F
     return tuple(steps)
 
 
-def start_no_controller(end: ReplayEnd) -> Statement:
+def start_no_controller(facts: Facts, end: ReplayEnd) -> Statement:
     """Returns the step that keeps controllers from a start that ends at a record which cannot be replayed."""
+    controllers = sorted(facts.known_controllers)
     return Statement(
-        f"# Do not start or restart any controller before a snapshot past {end.short} is on its disk: Kafka cannot "
-        "replay it, and the start ends",
-        claim(Question.RESTART, NO),
+        f"# Do not start or restart {numbered('controller', controllers)} before a snapshot past {end.short} is on its "
+        "disk: Kafka cannot replay it, and the start ends",
+        *of_each(Question.RESTART, controllers, NO),
     )
 
 

@@ -61,6 +61,8 @@ class SimulatedController:
     up: bool = True
     skew_ms: int = 0
     """How far its clock is wrong; its timers are not."""
+    timers_from_ms: int = 0
+    """Its timers stand still until then: its clock was set back."""
     registers: bool = True
     """Whether it runs a controller, which registers."""
     incarnation: int = 0
@@ -121,7 +123,12 @@ class SimulatedController:
         self.high_watermark = 0
         self.incarnation += 1
         self.progress.clear()
-        self.deadline_ms = now_ms + self.random.randint(*FETCH_TIMEOUT_MS)
+        self.deadline_ms, self.timers_from_ms = now_ms + self.random.randint(*FETCH_TIMEOUT_MS), 0
+
+    def set_clock_back(self, now_ms: int, by_ms: int) -> None:
+        """Sets its clock back: timers that run stand still until it is as late as it was; new ones do not."""
+        self.skew_ms -= by_ms
+        self.timers_from_ms = now_ms + by_ms if self.up else 0
 
     def stop(self) -> None:
         self.up = self.leads = self.hangs = False
@@ -160,12 +167,13 @@ class SimulatedController:
 
     def tick(self, now_ms: int) -> None:
         """Acts on expired timers."""
+        expired = now_ms >= max(self.deadline_ms, self.timers_from_ms)
         if self.leads:
             self._check_leadership(now_ms)
-        elif now_ms >= self.deadline_ms and self.key in self.log.keys:
+        elif expired and self.key in self.log.keys:
             self._run_for_leader(now_ms)
         elif now_ms >= self.fetch_due_ms:
-            if now_ms >= self.deadline_ms:
+            if expired:
                 # An observer starts no election; it looks for another leader, and may vote.
                 self.leader = None
             self._fetch(now_ms)
@@ -217,7 +225,7 @@ class SimulatedController:
     def _become_unattached(self, now_ms: int, epoch: int) -> None:
         """Changes to a newer epoch without a known leader."""
         self.epoch, self.leader, self.leads = epoch, None, False
-        self.deadline_ms = now_ms + self.random.randint(*ELECTION_MS)
+        self.deadline_ms, self.timers_from_ms = now_ms + self.random.randint(*ELECTION_MS), 0
 
     def _follow(self, now_ms: int, epoch: int, leader: int | None) -> None:
         if epoch > self.epoch:

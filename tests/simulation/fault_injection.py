@@ -22,6 +22,8 @@ class FaultInjection:
     new_controller: Callable[..., SimulatedController]
     of_access: int = 0
     """How often among the others those are chosen that make a controller not trust, accept or permit another one."""
+    of_clocks: int = 0
+    """How often among the others the clocks of all hosts are set back."""
     count: int = 0
     """The number of injected faults."""
 
@@ -32,7 +34,7 @@ class FaultInjection:
             self.partition_network, self.repair, self.one_way, self.disturb, self.disturb, self.replace_disk,
             self.move_endpoint, self.skew, self.skew_monitor, self.compact, self.one_way, self.cut_off_leader,
             self.cut_off_leader, self.break_endpoint, self.start_unfinished_change, self.add_observer,
-            *((self.deny, self.reject, self.distrust) * self.of_access),
+            *((self.deny, self.reject, self.distrust) * self.of_access), *((self.set_clocks_back,) * self.of_clocks),
         )  # fmt: skip
         fault = self.random.choice(faults)
         fault(now_ms)
@@ -186,6 +188,12 @@ class FaultInjection:
     def skew_monitor(self, _now_ms: int) -> None:
         """Sets the monitor's clock forward or back."""
         self.gatherer.skew_ms += self.random.randint(-2_000, 2_000)
+
+    def set_clocks_back(self, now_ms: int) -> None:
+        """Sets the clocks of all hosts back, but the monitor's, as a time service does that was wrong."""
+        by_ms = self.random.randint(20_000, 90_000)
+        for node in self.nodes:
+            node.set_clock_back(now_ms, by_ms)
 
     def compact(self, _now_ms: int) -> None:
         """Writes a snapshot of the committed records and drops the log below it."""

@@ -190,6 +190,7 @@ class ForecastSimulation(Simulation):
         super().__init__(seed, strict=False)
         self.count = count
         self.fault_injection.of_access = 7 if seed % 2 else 1
+        self.fault_injection.of_clocks = 2
         self.checker.agreement.every = 10**9
         self.changed_ms: dict[tuple[str, int], tuple[bool, int]] = {}
         """The newest outcome of each question about each node, and since when it has been that."""
@@ -281,7 +282,7 @@ class ForecastSimulation(Simulation):
         by_key = {node.key: node for node in self.nodes if node.up}
         recorded = leaders[0].log.voters
         return (
-            self.now_ms >= self.gatherer.runs_from_ms
+            self.now_ms >= max(self.gatherer.runs_from_ms, *(node.timers_from_ms for node in self.nodes))
             and self.activity.phase is not Phase.FAULTS_INJECTED
             and all(voter.key in by_key and by_key[voter.key].voter == voter for voter in recorded)
         )

@@ -41,6 +41,7 @@ from rules.model.job_state import JobState
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import after_election, with_legend, with_reasons_not_to_start
 from rules.remedies.start_conditions import start_conditions
+from rules.remedies.step import started
 from rules.rule import DeclaredRule, JobRule, Rule
 
 NO_LEADER = "no-leader"
@@ -271,9 +272,10 @@ def _unmet_need(rule: Rule, facts: Facts, thresholds: Thresholds) -> UnknownResu
 def _whole_remedy(
     facts: Facts, finding: Finding, conditions: dict[tuple[NodeId, ...], tuple[str, ...]]
 ) -> tuple[str, ...]:
-    if finding.starts not in conditions:
-        conditions[finding.starts] = start_conditions(facts, finding.starts)
-    first = conditions[finding.starts]
+    nodes = tuple(sorted({*finding.starts, *started(finding.remedy)}))
+    if nodes not in conditions:
+        conditions[nodes] = start_conditions(facts, nodes)
+    first = conditions[nodes]
     own = (step for step in finding.remedy if step not in first)
     whole = (*first, *with_reasons_not_to_start(after_election(facts, own)))
     return with_legend(facts.quorum, tuple(map(printable_step, whole)))

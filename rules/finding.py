@@ -71,7 +71,8 @@ class Finding:
     """In order. Each line is one shell command, or one sentence that begins with `#`."""
     facts: FindingFacts = NO_FACTS
     starts: tuple[NodeId, ...] = ()
-    """The nodes that the remedy starts or restarts: its first steps are then those of `start_conditions`."""
+    """The nodes that the remedy starts or restarts besides those that its `Step` values do: its first steps are then
+    those of `start_conditions`."""
     keep_running: frozenset[NodeId] = frozenset()
     """The controllers that must not be restarted while it lasts: `safe-to-restart` says so too."""
     claims: tuple[Claim, ...] = ()

@@ -1,16 +1,21 @@
-"""Checks the remedies of alerts against each other, read in the order in which a person sees the alerts.
+"""Checks the remedies of alerts against each other as one plan, in the order in which a person sees the alerts.
 
-A remedy is read as actions on nodes: start or restart, "do not ... before", keep running, add or remove a voter, and
-commands that only a leader answers. Two remedies conflict if a person who follows one breaks the other.
+A remedy is actions on nodes: start, stop, "do not ... before", keep running, add or remove a voter, and commands that
+only a leader answers. Two remedies conflict if a person who follows one breaks the other, and all of them do if a step
+waits for itself. What a step about a broker does is its value (`rules.remedies.step`); a step about a controller is
+read.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import TypeAlias
 
 from rules.alert import Alert, AlertState
 from rules.finding import Finding
+from rules.model.identifiers import Millis, NodeId
+from rules.remedies.step import Act, Action, Plan, Step
 
 _ROLE = r"(?:controllers?|brokers?)"
 _NODES = rf"{_ROLE} (\d+(?:(?:, | and )(?:{_ROLE} )?\d+)*)"
@@ -23,6 +28,8 @@ _COPY_FIRST = re.compile(r"\bcopy\b.* before (?:you start|it starts)")
 _COPIED = re.compile(r"you have copied (.*) from its log\.dirs")
 _EVERY_NODE = re.compile(r"any (?:node|controller)\b|anything is restarted")
 _ANY_CONTROLLER = range(1, 10)
+_Node: TypeAlias = tuple[Act, NodeId | None]
+"""An act on a node, which may have to wait."""
 
 
 @dataclass(kw_only=True)
@@ -46,10 +53,14 @@ class Advice:
     waits_for_leader: bool = False
     needs_leader: list[int] = field(default_factory=list)
     """The commands that need a leader, unless a step before them waits for one."""
+    plans: list[tuple[int, str, Plan]] = field(default_factory=list)
+    """The steps about brokers: their place, text and value."""
 
     def read(self, step: int, line: str) -> None:
         """Adds one step of the remedy."""
-        if line.startswith(("# Do not ", "# Keep ")):
+        if isinstance(line, Step):
+            self._add(step, line, line.plan)
+        elif line.startswith(("# Do not ", "# Keep ")):
             self._prohibit(step, line)
         elif _COPY_FIRST.search(line):
             self._forbid_start(step, line)
@@ -62,6 +73,19 @@ class Advice:
         else:
             self.voter_changes += [step] if _VOTER_CHANGE.search(line) else []
             self.needs_leader += [step] if _NEEDS_LEADER.match(line) and not self.waits_for_leader else []
+
+    def _add(self, step: int, line: str, plan: Plan) -> None:
+        self.plans.append((step, line, plan))
+        stopped = {action.node for action in plan.does if action.act is Act.STOP}
+        nodes = [action.node for action in plan.does if action.act is Act.START and action.node is not None]
+        self.started += [(step, node, node in stopped) for node in nodes]
+        for act, node, _ in plan.forbids:
+            if act is Act.START and node is None:
+                self.no_node_before.append((step, line))
+            elif act is Act.START and node is not None:
+                self.not_before.setdefault(node, []).append((step, line))
+            elif act is Act.STOP and node is not None:
+                self.kept_running.add(node)
 
     def conditions(self, node: int) -> list[tuple[int, str]]:
         """Returns the steps that forbid the start of this node until something is done."""
@@ -83,12 +107,19 @@ class Advice:
             self.not_before.setdefault(node, []).append((step, line))
 
 
-def conflicts(reported: Sequence[Alert | Finding]) -> list[str]:
-    """Returns one sentence for each pair of remedies that cannot both be followed; empty if all agree."""
-    advice = [_advice(each) for each in in_reading_order(reported)]
-    found = [sentence for each in advice for sentence in _starts_too_early(each, advice)]
-    found += [sentence for each in advice for sentence in _stops_the_only_copy(each, advice)]
+def conflicts(reported: Sequence[Alert | Finding], *, at_ms: Millis | None = None) -> list[str]:
+    """Returns one sentence for each pair of remedies that cannot both be followed; empty if all agree.
+
+    `at_ms`: the time of the newest alerts; None if all are of one moment.
+    """
+    ordered = in_reading_order(reported)
+    advice = [_advice(each) for each in ordered]
+    others = [_advice(_lasting(each, at_ms)) for each in ordered]
+    found = [sentence for each in advice for sentence in _starts_too_early(each, others)]
+    found += [sentence for each in advice for sentence in _stops_the_only_copy(each, others)]
     found += [sentence for each in advice for sentence in _changes_voters_twice(each, advice)]
+    found += [sentence for each in advice for sentence in _does_what_is_forbidden(each, others)]
+    found += _waits_for_itself(others)
     lost = next((each for each in reported if each.rule == "no-leader"), None)
     if lost is not None:
         # What fired while there was a leader is read after no-leader, which is critical and waits for a leader.
@@ -109,8 +140,21 @@ def found_conflicts(transitions: Iterable[Alert]) -> list[str]:
                 active[alert.fingerprint] = alert
             else:
                 active.pop(alert.fingerprint, None)
-        found += [f"{at_ms}: {each}" for each in conflicts([*active.values()])]
+        found += [f"{at_ms}: {each}" for each in conflicts([*active.values()], at_ms=at_ms)]
     return found
+
+
+def _lasting(alert: Alert | Finding, at_ms: Millis | None) -> Alert | Finding:
+    """Returns an alert without the steps of an older text that wait for what is observed: a newer text says if it is
+    not done yet."""
+    if isinstance(alert, Finding) or at_ms in (None, alert.observed_at_ms):
+        return alert
+    lasts = (step for step in alert.remedy if not (isinstance(step, Step) and _is_observed(step.plan)))
+    return replace(alert, remedy=tuple(lasts))
+
+
+def _is_observed(plan: Plan) -> bool:
+    return any(until.act in (Act.START, Act.STOP, Act.JOIN, Act.RECOVER) for until in plan.until)
 
 
 def in_reading_order(reported: Iterable[Alert | Finding]) -> list[Alert | Finding]:
@@ -176,3 +220,65 @@ def _changes_voters_twice(one: Advice, others: Sequence[Advice]) -> Iterator[str
             for step in one.voter_changes:
                 if one.waits_for_change is None or one.waits_for_change > step:
                     yield f"{one.name} changes the voter set, and {other.name} says not to"
+
+
+def _does_what_is_forbidden(one: Advice, others: Sequence[Advice]) -> Iterator[str]:
+    """A person may read only this alert: it must forbid first what another one forbids, until at least the same."""
+    done: list[Action] = []
+    forbidden: list[tuple[Action, Plan]] = []
+    for _, line, plan in one.plans:
+        for action in plan.does:
+            for other in others:
+                for _, said, prohibition in other.plans:
+                    if not any(_is_one_of(action, each) for each in prohibition.forbids):
+                        continue
+                    until = _until(prohibition, action.node)
+                    own = any(_is_one_of(action, each) and _waits_for(said_.until, until) for each, said_ in forbidden)
+                    if not own and not (until and _waits_for(done, until)):
+                        yield f"{one.name} says: {line}, and {other.name} says: {said}"
+        done += plan.does
+        forbidden += [(action, plan) for action in plan.forbids]
+
+
+def _is_one_of(action: Action, forbidden: Action) -> bool:
+    return action.act is forbidden.act and forbidden.node in (None, action.node)
+
+
+def _until(plan: Plan, node: NodeId | None) -> list[Action]:
+    """Returns what a step waits for of this node: it may be about several, each with an ISR of its own."""
+    return [until for until in plan.until if until.act is not Act.JOIN or until.node == node]
+
+
+def _waits_for(own: Sequence[Action], other: Sequence[Action]) -> bool:
+    return all(_covers(own, each) for each in other) if other else not own
+
+
+def _covers(actions: Iterable[Action], one: Action) -> bool:
+    return any(
+        (each.act, each.node) == (one.act, one.node) and (not each.directories or each.directories >= one.directories)
+        for each in actions
+    )
+
+
+def _waits_for_itself(advice: Sequence[Advice]) -> Iterator[str]:
+    """For another replica to join the ISR, the brokers must start that wait until this one is stopped."""
+    waits: dict[_Node, set[_Node]] = {}
+    for plan in (plan for each in advice for _, _, plan in each.plans):
+        for forbidden in plan.forbids:
+            waits.setdefault(forbidden[:2], set()).update(until[:2] for until in plan.until)
+    for (act, node), until in [*waits.items()]:
+        for before, leader in until if act is Act.START else ():
+            if before is Act.STOP:
+                waits.setdefault((Act.JOIN, leader), set()).add((act, node))
+    for act, node in waits:
+        if act is not Act.JOIN and (act, node) in _reached(waits, (act, node)):
+            yield f"to {act} {node} waits for itself"
+
+
+def _reached(waits: Mapping[_Node, set[_Node]], begin: _Node) -> set[_Node]:
+    found, left = set[_Node](), [begin]
+    while left:
+        new = waits.get(left.pop(), set()) - found
+        found |= new
+        left += new
+    return found

@@ -16,9 +16,11 @@ What it means
 What to do
     1. Copy the directories that the alert names before their brokers start.
     2. If the files were moved to the new directory, nothing is lost: silence the alert.
-    3. Stop the broker. If the former disk still exists, mount it and start the broker with it.
-    4. If it is lost, start the brokers of the other replicas while this one is stopped, and elect one of those by an
-       unclean election: only the records that it lacks are lost. After that, start this broker: it copies them.
+    3. Stop the broker. If the former disk still exists, mount it, keep the directories aside that the broker created
+       again (with both it ends at its start: "Duplicate log directories"), and start the broker.
+    4. If it is lost, start the brokers of the other replicas while this one is stopped, and elect one of those, for
+       these partitions alone, by an unclean election: only the records that it lacks are lost. After that, start this
+       broker: it copies them, and leads its other partitions with all their records.
     5. Partitions without another replica are lost: restore the topic from a backup, or delete it and create it again.
 
 What not to do
@@ -38,6 +40,7 @@ from rules.model.identifiers import NodeId
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_log_dirs
 from rules.remedies.start_conditions import copy_sentence
+from rules.remedies.step import Act, does, starts
 from rules.rule import Rule
 
 KEEP_FIRING_FOR = keep_firing_for(
@@ -47,6 +50,7 @@ KEEP_FIRING_FOR = keep_firing_for(
 )
 _MAX_LISTED = 20
 _MAX_NAMED = 3
+_RESTORE = "# What no replica has, restore from a backup, or delete the topic and create it again"
 
 
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -57,12 +61,9 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
         return
     lasting = [
         replicas
-        for replicas in quorum.history.emptied
-        if not replicas.returned(quorum.brokers)
-        and (
-            newest - max(replicas.timestamp_ms, replicas.read_timestamp_ms or 0) <= thresholds.ms(KEEP_FIRING_FOR.name)
-            or _with_a_copy(facts, (replicas,))
-        )
+        for replicas in facts.emptied.lasting
+        if newest - max(replicas.timestamp_ms, replicas.read_timestamp_ms or 0) <= thresholds.ms(KEEP_FIRING_FOR.name)
+        or _with_a_copy(facts, (replicas,))
     ]
     ordered = sorted(lasting, key=lambda one: (one.broker, one.topic or "", one.topic_id))
     for broker, of_broker in groupby(ordered, key=lambda one: one.broker):
@@ -111,7 +112,7 @@ def _finding(facts: Facts, broker: NodeId, emptied: tuple[EmptiedReplicas, ...])
             "registered_at_offset": max(replicas.registered_offset for replicas in emptied),
         },
         remedy=tuple(_remedy(facts, broker, emptied, lost, copies)),
-        starts=(broker, *(node for replicas in emptied for node in replicas.others)),
+        starts=tuple(node for replicas in emptied for node in replicas.others),
     )
 
 
@@ -123,26 +124,57 @@ def _remedy(
     facts: Facts, broker: NodeId, emptied: tuple[EmptiedReplicas, ...], lost: Sequence[str], copies: Sequence[NodeId]
 ) -> Iterator[str]:
     why = "a replica that follows its empty log truncates its own, and clients write to it"
+    others = sorted({node for replicas in emptied for node in replicas.others})
+    follow = [node for node in others if node in facts.quorum.brokers and facts.quorum.brokers[node].alive]
+    stop = (Act.STOP, (broker,))
     if broker in facts.quorum.brokers and facts.quorum.brokers[broker].alive:
-        yield f"# Check the size of these partitions on broker {broker}: those that are not empty were moved"
+        yield f"# Check the size of these partitions on broker {broker}: those that are not empty were moved, or copied"
         yield describe_log_dirs(facts, broker)
-        yield f"# Otherwise stop broker {broker}: {why}"
+        if follow and not copies:
+            yield does(
+                f"# Otherwise, if the former disk exists, stop {numbered('broker', follow)} first and broker {broker} "
+                f"after that: another replica in the ISR would lead with its truncated log, and broker {broker} would "
+                "truncate the records on the disk",
+                (Act.STOP, (*follow, broker)),
+            )
+        else:
+            yield does(f"# Otherwise stop broker {broker}: {why}", stop)
+    elif follow and broker not in facts.records_awaited:
+        yield f"# Another replica leads: broker {broker} copies what that one has when it starts"
+        yield (
+            "# What that one lacks is on the former disk, if it exists: copy it from there, and do not mount it, "
+            f"because broker {broker} truncates it"
+        )
+        yield _RESTORE
+        return
     else:
-        yield f"# Unless the files were moved, stop broker {broker} or leave it stopped: {why}"
+        yield does(f"# Unless the files were moved, stop broker {broker} or leave it stopped: {why}", stop)
     ids = f"directory.id {lost[0]} is" if len(lost) == 1 else f"directory.id {and_join(lost, 4)} are"
-    yield f"# If the former disk exists, mount it as it was ({ids} in its meta.properties) and start broker {broker}"
+    yield does(
+        f"# If the former disk exists, mount it as it was ({ids} in its meta.properties), and keep aside the "
+        f"directories of these partitions that broker {broker} has created again: it does not start with both "
+        '("Duplicate log directories"), and what clients wrote meanwhile is only there',
+        (Act.RECOVER, (broker,)),
+    )
+    yield starts(f"# Then start broker {broker}, and the brokers of other replicas after it", broker)
     elect = "with kafka-leader-election.sh --election-type unclean: acknowledged records that it lacks are lost"
+    recovers, of_them = (Act.RECOVER, (broker,)), "of these partitions, and of no other,"
     if copies:
-        yield (
+        yield does(
             f"# If the disk is lost, start {numbered('broker', copies)} while broker {broker} is stopped, then elect "
-            f"another replica {elect}"
+            f"another replica {of_them} {elect}",
+            (Act.START, copies),
+            recovers,
         )
-    elif others := sorted({node for replicas in emptied for node in replicas.others}):
-        yield (
+    elif others:
+        yield does(
             f"# If the disk is lost, check the size on {numbered('broker', others)} too: while broker {broker} is "
-            f"stopped, a replica that is not empty can be elected {elect}"
+            f"stopped, a replica {of_them} that is not empty can be elected {elect}",
+            recovers,
         )
-    yield "# What no replica has, restore from a backup, or delete the topic and create it again"
+    if others:
+        yield starts(f"# Start broker {broker} when another replica leads them: it copies what that one has", broker)
+    yield _RESTORE
 
 
 def _resolved(facts: Facts, subject: Subject) -> str:
@@ -154,7 +186,15 @@ def _resolved(facts: Facts, subject: Subject) -> str:
         for directory in replicas.lost
     }
     if lost and subject.node in quorum.brokers and lost <= {*quorum.brokers[subject.node].log_dirs}:
-        return f"Broker {subject.node} has registered its former log directories again."
+        back = f"Broker {subject.node} has registered its former log directories again"
+        restored = all(
+            facts.emptied.restored(one.broker, one.topic_id)
+            for one in quorum.history.emptied
+            if one.broker == subject.node
+        )
+        if restored:
+            return f"{back}, with what was acknowledged before. Records that clients wrote meanwhile are not in them."
+        return f"{back}. Another replica may have led since: records that it lacks may be lost."
     return f"Broker {subject.node} has lost no further log directory. Records that were lost are not restored."
 
 

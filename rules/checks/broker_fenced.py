@@ -49,8 +49,9 @@ from rules.model.history import BrokerPartitions
 from rules.model.identifiers import START, NodeId
 from rules.model.membership import BrokerRegistration
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import describe_status
+from rules.remedies.remedy_commands import describe_status, register_again
 from rules.remedies.start_conditions import copy_sentence, first_sentence, start_as_broker
+from rules.remedies.step import restarts, starts
 from rules.remedies.unregister import leftover_steps
 from rules.rule import Rule
 
@@ -112,16 +113,18 @@ def _finding(facts: Facts, broker: BrokerRegistration, thresholds: Thresholds) -
         remedy=(
             *(_wait_for_start(node) if starting else ()),
             *(_refused(node) if fetches and not starting else ()),
-            f"# Start broker {node}{where} if it is meant to run"
+            starts(f"# Start broker {node}{where} if it is meant to run", node)
             if left
-            else f"# Start broker {node}{where}, or check in its log why its heartbeats to the active controller fail",
+            else starts(
+                f"# Start broker {node}{where}, or check in its log why its heartbeats to the active controller fail",
+                node,
+            ),
             f"# If broker {node} will not come back, move its partitions to other brokers first, then unregister it "
             "with kafka-cluster.sh unregister",
             "# Check which controller is the leader: brokers send their heartbeats to it",
             describe_status(facts),
         ),
         facts=FindingFacts(failed_nodes=(node,)),
-        starts=(node,),
         hold_ms=None if alive or left else min(thresholds.ms(NONE_ALIVE_HOLD.name), thresholds.ms(HOLD)),
     )
 
@@ -145,7 +148,6 @@ def _left_over(facts: Facts, broker: BrokerRegistration, why: str) -> Finding:
             "recovering_partitions_on_broker": facts.recovering_on[node],
         },
         remedy=(*leftover_steps(facts, node), describe_status(facts)),
-        starts=(node,),
     )
 
 
@@ -168,14 +170,13 @@ def _not_registered(facts: Facts, of_broker: BrokerPartitions) -> Finding:
             "recovering_partitions_on_broker": facts.recovering_on[node],
         },
         remedy=(
-            f"# Start broker {node} with its own disks: it registers again, and its replicas catch up"
+            register_again(facts, node, "its replicas catch up")
             if controller is None
-            else f"# If node {node} should be a broker as well, {start_as_broker(node)}",
+            else restarts(f"# If node {node} should be a broker as well, {start_as_broker(node)}", node),
             f"# If it will not come back, move the replicas of broker {node} to other brokers with "
             "kafka-reassign-partitions.sh",
             describe_status(facts),
         ),
-        starts=(node,),
     )
 
 

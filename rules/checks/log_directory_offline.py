@@ -34,7 +34,7 @@ from rules.rule import Rule
 
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each broker with offline log directories."""
-    leaderless = {holder for partition in facts.quorum.offline for holder in partition.holders}
+    leaderless = {holder for partition in facts.offline for holder in partition.holders}
     for broker, of_broker in groupby(facts.quorum.offline_directories, key=lambda one: one.broker):
         directories = [*of_broker]
         # One cause, one alert: that of partitions-offline.
@@ -58,7 +58,6 @@ def _finding(facts: Facts, broker: NodeId, offline: Sequence[OfflineDirectory]) 
             "log_directories_online": [*facts.quorum.brokers[broker].log_dirs],
         },
         remedy=directory_steps(facts, broker),
-        starts=(broker,),
     )
 
 

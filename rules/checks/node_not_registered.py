@@ -18,6 +18,9 @@ What to do
     2. Restart it.
     3. If it should not be part of this cluster, stop it: the leader lists it for five more minutes.
 
+    A broker that was unregistered while it ran does not end at SIGTERM for five minutes, because no controller accepts
+    its controlled shutdown: kill it (SIGKILL) if it has not ended after half a minute. It leads nothing.
+
 What not to do
     Do not delete its disk before you know the reason: it may be a broker whose registration was removed by mistake.
 """
@@ -37,6 +40,7 @@ from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_features, describe_status
+from rules.remedies.step import Act, does, restarts
 from rules.rule import Rule
 
 
@@ -84,14 +88,14 @@ def _finding(facts: Facts, poll: Poll, node: NodeId, keys: list[ReplicaKey]) -> 
         },
         remedy=(
             *(
-                (f"# Restart node {node} if it is meant to run: it registers only at its start",)
+                (restarts(f"# Restart node {node} if it is meant to run: it registers only when it starts", node),)
                 if left
                 else (
                     f"# Read in the log of node {node} why its registration is refused: an unsupported feature level, "
                     "a node id that another process has, another cluster id, a missing permission",
                 )
             ),
-            f"# If node {node} does not belong to this cluster, stop it",
+            does(f"# If node {node} does not belong to this cluster, stop it", (Act.STOP, (node,))),
             "# Compare the finalized levels with those that its version supports",
             describe_features(facts),
             describe_status(facts),

@@ -41,7 +41,8 @@ from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_topic
-from rules.remedies.start_conditions import copy_sentence, start_as_broker, unflushed_sentence
+from rules.remedies.start_conditions import copy_sentence, restored_sentence, start_as_broker, unflushed_sentence
+from rules.remedies.step import Act, Action, Ends, Plan, Step, restarts, starts
 from rules.rule import Rule
 
 JOIN = Threshold(
@@ -102,7 +103,7 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
         yield UnknownResult(why="no timestamp of the metadata log has been read")
         return
     ordered = sorted(
-        quorum.recovering, key=lambda each: (topic_text(each.topic, each.topic_id), each.topic_id, each.partition)
+        facts.recoveries, key=lambda each: (topic_text(each.topic, each.topic_id), each.topic_id, each.partition)
     )
     for _, of_topic in groupby(ordered, key=lambda each: each.topic_id):
         yield _finding(facts, [_case(quorum, newest, recovery, thresholds) for recovery in of_topic])
@@ -156,7 +157,10 @@ def _only_unflushed(recovery: Recovery) -> bool:
     """Returns whether no other records can be lost: the last leader or the only replica was elected, with its disk."""
     if recovery.emptied:
         return False
-    return recovery.last_leader or len({*recovery.replicas} - {*recovery.added}) <= 1
+    # A reassignment may have removed the replicas that were in sync before.
+    before = {*(recovery.previous_isr or ()), *(recovery.previous_elr or ())}
+    only_one = len({*recovery.replicas} - {*recovery.added}) <= 1 and before <= {*recovery.replicas}
+    return recovery.last_leader or only_one
 
 
 def _finding(facts: Facts, cases: list[_Case]) -> Finding:
@@ -223,11 +227,14 @@ def _summary(
     changes = sum(case.recovery.leader_changes for case in cases)
     elected = f" {plural(changes, 'more leader')} elected since." if changes else ""
     copies = copy_sentence(facts, _started(cases))
-    return f"{what} {why}{elected} {_lost(name, cases)}{copies} Clients are not refused{refused}."
+    return f"{what} {why}{elected} {_lost(facts, name, cases)}{copies} Clients are not refused{refused}."
 
 
-def _lost(name: str, cases: list[_Case]) -> str:
+def _lost(facts: Facts, name: str, cases: list[_Case]) -> str:
     leaders = {case.recovery.leader for case in cases if case.recovery.leader is not None}
+    restored = [leader for leader in leaders if facts.emptied.restored(leader, cases[0].recovery.topic_id)]
+    if restored and all(_only_unflushed(case.recovery) for case in cases):
+        return restored_sentence(leaders)
     if leaders and all(_only_unflushed(case.recovery) for case in cases):
         return unflushed_sentence(leaders, only_replica=all(len(case.recovery.replicas) <= 1 for case in cases))
     consequence = f": {_LOSS_CONSEQUENCE[name]}" if name in _LOSS_CONSEQUENCE else ""
@@ -274,17 +281,26 @@ def _remedy(facts: Facts, name: str, cases: list[_Case]) -> tuple[str, ...]:
     steps = []
     if cases[0].recovery.topic is not None:
         steps.append(describe_topic(facts, name, leaders))
-    steps += _leader_first([case.recovery for case in cases if case.recovery.leader is None])
+    steps += _leader_first(facts, [case.recovery for case in cases if case.recovery.leader is None])
     with_others = {case.recovery.leader for case in led if len(case.recovery.replicas) > 1}
-    kept = [leader for leader in leaders if leader in with_others]
+    kept = [leader for leader in leaders if leader in with_others and leader not in facts.to_be_stopped]
     if kept:
-        steps.append(f"# Keep {numbered('broker', kept)} running: {_hold_only_copies(kept)}")
+        steps.append(
+            Step(
+                f"# Keep {numbered('broker', kept)} running: {_hold_only_copies(kept)}",
+                Plan(
+                    forbids=tuple(Action(Act.STOP, leader) for leader in kept),
+                    until=tuple(Action(Act.JOIN, leader) for leader in kept),
+                    ends=Ends.SERVICE,
+                ),
+            )
+        )
     if emptied:
         brokers = sorted({recovery.leader for recovery in emptied if recovery.leader is not None})
-        they_lead = f"{numbered('broker', brokers)} {'leads' if len(brokers) == 1 else 'lead'}"
+        they_lead = f"{numbered('Broker', brokers)} {'leads' if len(brokers) == 1 else 'lead'}"
         steps.append(
-            f"# Start no other replica while {they_lead}: the records were lost with a log directory, and a follower "
-            "truncates its own"
+            f"# {they_lead} {plural(len(emptied), 'partition')} without the records that were in a lost log directory: "
+            "the alert broker-disk-replaced says how to get them back"
         )
     # No replica can join a partition without a leader, so these steps are for the partitions that have one.
     others = _by_state(led)
@@ -292,7 +308,7 @@ def _remedy(facts: Facts, name: str, cases: list[_Case]) -> tuple[str, ...]:
     steps += _joining(others, down)
     controllers = facts.controllers_only
     steps += [
-        f"# Node {node} {controllers[node]}: to start broker {node}, {start_as_broker(node)}"
+        restarts(f"# Node {node} {controllers[node]}: to start broker {node}, {start_as_broker(node)}", node)
         for node in _started(cases)
         if node in controllers
     ]
@@ -311,22 +327,27 @@ def _started(cases: list[_Case]) -> tuple[NodeId, ...]:
     return tuple(sorted(starting))
 
 
-def _leader_first(leaderless: list[Recovery]) -> Iterable[str]:
+def _leader_first(facts: Facts, leaderless: list[Recovery]) -> Iterable[str]:
     emptied = [recovery for recovery in leaderless if recovery.emptied]
-    held = [recovery for recovery in leaderless if recovery.isr and not recovery.emptied]
-    unknown = [recovery for recovery in leaderless if not recovery.isr and not recovery.emptied]
+    holders = {recovery.partition: _may_lead(facts, recovery) for recovery in leaderless if not recovery.emptied}
+    held = [recovery for recovery in leaderless if holders.get(recovery.partition)]
+    unknown = [recovery for recovery in leaderless if not recovery.emptied and not holders[recovery.partition]]
     if emptied:
-        holders = sorted({node for recovery in emptied for node in recovery.isr})
         yield (
-            f"# {_serve_no_client(emptied)}: elect another replica first, {numbered('broker', holders)} lost the "
-            "records with a log directory"
+            f"# {_serve_no_client(emptied)}: the records were in a lost log directory, and the alert "
+            "broker-disk-replaced says how to get them back"
         )
     if held:
-        holders = sorted({node for recovery in held for node in recovery.isr})
-        start = f"start {numbered('broker', holders)} first, {_hold_only_copies(holders)}"
-        yield f"# {_serve_no_client(held)}: {start}"
+        first = sorted({node for recovery in held for node in holders[recovery.partition]})
+        start = f"start {numbered('broker', first)} first, {_hold_only_copies(first)}"
+        yield starts(f"# {_serve_no_client(held)}: {start}", *first)
     if unknown:
         yield f"# {_serve_no_client(unknown)}: first start the brokers that --describe lists under Elr or LastKnownElr"
+
+
+def _may_lead(facts: Facts, recovery: Recovery) -> tuple[NodeId, ...]:
+    """Returns the brokers of the replicas that may lead a partition: in the ISR, else eligible as far as is known."""
+    return recovery.isr or facts.may_lead.get((recovery.topic_id, recovery.partition), ())
 
 
 def _hold_only_copies(brokers: Sequence[NodeId]) -> str:
@@ -350,12 +371,13 @@ def _joining(others: dict[_ReplicaState, list[NodeId]], down: list[NodeId]) -> I
         yield f"# Wait: {numbered('broker', copying)} {copy}; {_ends(copying)}"
     if not_joining:
         log, do, them = ("log", "it does", "it") if len(not_joining) == 1 else ("logs", "they do", "them")
-        yield (
+        yield restarts(
             f"# Check in the {log} of {numbered('broker', not_joining)} why {do} not replicate (disk, quota, network "
-            f"to the leader), then restart {them}: {_ends(not_joining)}"
+            f"to the leader), then restart {them}: {_ends(not_joining)}",
+            *not_joining,
         )
     if down:
-        yield f"# Start {numbered('broker', down)} again: {_ends(down)}"
+        yield starts(f"# Start {numbered('broker', down)} again: {_ends(down)}", *down)
 
 
 def _ends(brokers: Sequence[NodeId]) -> str:
@@ -363,7 +385,10 @@ def _ends(brokers: Sequence[NodeId]) -> str:
 
 
 def _resolved(facts: Facts, subject: Subject) -> str:
-    return f"No partition of {subject} is RECOVERING. Records that the unclean election lost are not restored."
+    lost = "Records that the unclean election lost are not restored."
+    if restored := facts.emptied.restored_of(subject.name):
+        lost = restored_sentence(one.broker for one in restored)
+    return f"No partition of {subject} is RECOVERING. {lost}"
 
 
 RULE = Rule(

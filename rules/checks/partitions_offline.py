@@ -33,16 +33,18 @@ What not to do
 
 from collections.abc import Iterable, Iterator
 
+from rules.facts.emptied import is_emptied
 from rules.facts.needs import Need
 from rules.facts.offline_partitions import Cause, named, named_ones
 from rules.facts.quorum import Facts
 from rules.finding import Finding, FindingFacts, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
-from rules.formatting import plural, utc_text
+from rules.formatting import numbered, plural, utc_text
 from rules.model.history import NodeKind, PartitionSum
 from rules.model.identifiers import DirectoryId, Millis, NodeId, ReplicaKey
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import describe_partitions, directory_steps
+from rules.remedies.remedy_commands import describe_partitions, directory_steps, register_again
 from rules.remedies.start_conditions import start_as_broker
+from rules.remedies.step import restarts, starts
 from rules.rule import Rule
 
 RESTART = Threshold(
@@ -69,7 +71,7 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
             yield UnknownResult(why="no timestamp of the metadata log has been read")
         return
     of_broker: dict[NodeId | None, list[tuple[Cause, ReplicaKey | None, PartitionSum]]] = {}
-    for partition in quorum.offline:
+    for partition in facts.offline:
         cause, holder = facts.awaited(partition)
         of_broker.setdefault(None if holder is None else holder.id, []).append((cause, holder, partition))
     for led in _led(facts, newest):
@@ -134,9 +136,8 @@ def _finding(
             **({"failed_nodes": [*failed]} if failed else {}),
             "log_directories": [*directories],
         },
-        remedy=tuple(_remedy(facts, cause, broker)),
+        remedy=tuple(_remedy(facts, cause, broker, sums)),
         facts=FindingFacts(failed_nodes=failed),
-        starts=() if broker is None else (broker,),
         condition_age_ms=Millis(max(0, newest - first.since_timestamp_ms)),
         hold_ms=thresholds.ms(RESTART.name) if cause is Cause.FENCED and left else None,
     )
@@ -161,26 +162,39 @@ def _why(facts: Facts, cause: Cause, broker: NodeId | None, directories: list[Di
             return "no replica is known to have every acknowledged record"
 
 
-def _remedy(facts: Facts, cause: Cause, broker: NodeId | None) -> Iterator[str]:
+def _remedy(
+    facts: Facts, cause: Cause, broker: NodeId | None, sums: list[tuple[Cause, ReplicaKey | None, PartitionSum]]
+) -> Iterator[str]:
     if any(broker.alive for broker in facts.quorum.brokers.values()):
         yield describe_partitions(facts, "unavailable")
     match cause:
         case Cause.LEADER:
-            yield f"# Start broker {broker} with its own disks, or check in its log why its heartbeats fail"
+            assert broker is not None
+            check = "or check in its log why its heartbeats fail"
+            yield starts(f"# Start broker {broker} with its own disks, {check}", broker)
             yield "# Read in the log of the active controller why it elected no other leader when the broker was fenced"
             return
         case Cause.FENCED:
-            yield f"# Start broker {broker}, or check in its log why its heartbeats to the active controller fail"
+            assert broker is not None
+            check = "or check in its log why its heartbeats to the active controller fail"
+            yield starts(f"# Start broker {broker}, {check}", broker)
         case Cause.CONTROLLER_ONLY:
             assert broker is not None
-            yield f"# {start_as_broker(broker).capitalize()}"
+            yield restarts(f"# {start_as_broker(broker).capitalize()}", broker)
             yield f"# Then move its replicas to other brokers before node {broker} becomes a controller only again"
         case Cause.DIRECTORY:
             assert broker is not None
             yield from directory_steps(facts, broker)
         case Cause.UNREGISTERED:
-            yield f"# Start broker {broker} with its own disks: it registers again, and its replicas lead"
+            assert broker is not None
+            yield register_again(facts, broker, "its replicas lead")
         case Cause.NOT_LEADING:
+            emptied = {key.id for _, _, one in sums for key in one.holders if is_emptied(facts.emptied, one, key)}
+            if emptied:
+                yield (
+                    f"# If the former disk of {numbered('broker', sorted(emptied))} can be mounted, do that first: the "
+                    "alert broker-disk-replaced says how"
+                )
             yield "# Find the replica with the most records: compare the ends of its log on each broker that holds one"
             yield f"# {_ELECT}"
             return

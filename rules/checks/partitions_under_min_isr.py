@@ -32,8 +32,9 @@ from rules.formatting import plural, utc_text
 from rules.model.history import PartitionSum
 from rules.model.identifiers import Millis, NodeId
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import describe_partitions, directory_steps
+from rules.remedies.remedy_commands import describe_partitions, directory_steps, register_again
 from rules.remedies.start_conditions import start_as_broker
+from rules.remedies.step import restarts, starts
 from rules.rule import Rule
 
 RESTART = Threshold(
@@ -91,7 +92,6 @@ def _finding(
         },
         remedy=(describe_partitions(facts, "under-min-isr"), *_remedy(facts, cause, node)),
         facts=FindingFacts(failed_nodes=failed),
-        starts=() if cause is Cause.NOT_LEADING else (node,),
         condition_age_ms=Millis(max(0, newest - first.since_timestamp_ms)),
         hold_ms=thresholds.ms(RESTART.name) if cause is Cause.FENCED and left else None,
     )
@@ -116,13 +116,14 @@ def _remedy(facts: Facts, cause: Cause, node: NodeId) -> Iterator[str]:
             )
             return
         case Cause.CONTROLLER_ONLY:
-            yield f"# {start_as_broker(node).capitalize()}"
+            yield restarts(f"# {start_as_broker(node).capitalize()}", node)
         case Cause.DIRECTORY:
             yield from directory_steps(facts, node)
         case Cause.UNREGISTERED:
-            yield f"# Start broker {node} with its own disks: it registers again, and its replicas catch up"
+            yield register_again(facts, node, "its replicas catch up")
         case _:
-            yield f"# Start broker {node}, or check in its log why its heartbeats to the active controller fail"
+            check = "or check in its log why its heartbeats to the active controller fail"
+            yield starts(f"# Start broker {node}, {check}", node)
     yield "# If it will not come back, move its replicas to other brokers with kafka-reassign-partitions.sh"
 
 

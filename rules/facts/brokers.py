@@ -1,9 +1,10 @@
 """What is known of the brokers by the log and by the newest poll."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from rules.facts.following import Following, following
 from rules.facts.freshness import fresh_poll
+from rules.model.history import NodeKind
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
 from rules.model.replica import ReplicaHistory
@@ -14,6 +15,24 @@ def starting_brokers(quorum: Quorum) -> frozenset[NodeId]:
     brokers = {interruption.id: interruption for interruption in quorum.history.interruptions}
     return frozenset(
         node for node, interruption in brokers.items() if interruption.restarted and interruption.ended_offset is None
+    )
+
+
+def unregistered_running(quorum: Quorum, controllers: Collection[NodeId]) -> frozenset[NodeId]:
+    """Returns the brokers that were unregistered and run: they fetch the metadata log by the newest poll, and are no
+    controllers.
+
+    None of their heartbeats is accepted. So SIGTERM ends them only when Kafka gives up the controlled shutdown, after 5
+    minutes (BrokerServer.shutdown).
+    """
+    poll = fresh_poll(quorum)
+    if poll is None:
+        return frozenset()
+    left = {one.id for one in quorum.history.unregistrations if one.kind is NodeKind.BROKER}
+    return frozenset(
+        node
+        for node in left - quorum.brokers.keys() - {*controllers}
+        if any(following(quorum, poll, row.key).fetches for row in poll.observers_by_id.get(node, ()))
     )
 
 

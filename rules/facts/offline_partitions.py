@@ -4,12 +4,13 @@ A replica that is not in the ISR or ELR (KIP-966) may lack acknowledged records.
 topic has unclean.leader.election.enable, the controller elects it at once, and the records are lost.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
 
+from rules.facts.emptied import Emptied, is_emptied
 from rules.formatting import and_join
 from rules.model.history import PartitionSum, TopicPartition
-from rules.model.identifiers import NodeId, ReplicaKey, TopicId
+from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.quorum import Quorum
 
 _MAX_NAMED = 3
@@ -28,13 +29,13 @@ class Cause(Enum):
 
 
 def awaited(
-    quorum: Quorum, one: PartitionSum, controllers_only: Collection[NodeId], emptied: Mapping[ReplicaKey, set[TopicId]]
+    quorum: Quorum, one: PartitionSum, controllers_only: Collection[NodeId], emptied: Emptied
 ) -> tuple[Cause, ReplicaKey | None]:
     """Returns the replica that can come back most easily of those that may lead these partitions, and why it does not.
 
     None if one of them may lead at once, or the log names none, or they were created again in another directory.
     """
-    causes = [(_cause(quorum, key, controllers_only), key) for key in one.holders if not _is_emptied(emptied, one, key)]
+    causes = [(_cause(quorum, key, controllers_only), key) for key in one.holders if not is_emptied(emptied, one, key)]
     cause, holder = min(causes, key=lambda each: (each[0].value, each[1].id), default=(Cause.NOT_LEADING, None))
     return (cause, None) if cause is Cause.NOT_LEADING else (cause, holder)
 
@@ -84,32 +85,24 @@ def _cause(quorum: Quorum, holder: ReplicaKey, controllers_only: Collection[Node
     return Cause.DIRECTORY if offline else Cause.NOT_LEADING
 
 
-def emptied_replicas(quorum: Quorum) -> Mapping[ReplicaKey, set[TopicId]]:
-    """Returns by broker and directory the topics whose replicas were created again there, without their records."""
-    found: dict[ReplicaKey, set[TopicId]] = {}
-    for replicas in quorum.history.emptied:
-        for directory in () if replicas.returned(quorum.brokers) else replicas.directories:
-            found.setdefault(ReplicaKey(id=replicas.broker, directory_id=directory), set()).add(replicas.topic_id)
-    return found
-
-
-def _is_emptied(emptied: Mapping[ReplicaKey, set[TopicId]], one: PartitionSum, holder: ReplicaKey) -> bool:
-    topics = {example.topic_id for example in one.examples}
-    return bool(topics) and topics <= emptied.get(holder, set())
-
-
 def brokers_before(
-    quorum: Quorum, controllers_only: Collection[NodeId], emptied: Mapping[ReplicaKey, set[TopicId]]
+    quorum: Quorum, offline: Iterable[PartitionSum], controllers_only: Collection[NodeId], emptied: Emptied
 ) -> Mapping[NodeId, Mapping[NodeId, int]]:
-    """Returns by broker that does not run which ones must be back before it, and for how many partitions."""
+    """Returns by broker that does not run which ones must be back before it, and for how many partitions.
+
+    Before one that lost their records, those with another replica.
+    """
     found: dict[NodeId, dict[NodeId, int]] = {}
-    for partition in quorum.offline:
-        _, holder = awaited(quorum, partition, controllers_only, emptied)
-        for node, count in partition.others if holder is not None else ():
+    for partition in offline:
+        _, awaited_ = awaited(quorum, partition, controllers_only, emptied)
+        without = [holder for holder in partition.holders if is_emptied(emptied, partition, holder)]
+        pairs = [(node, awaited_.id, count) for node, count in partition.others if awaited_ is not None]
+        pairs += [(holder.id, node, count) for holder in without for node, count in partition.others]
+        for node, before, count in pairs:
             broker = quorum.brokers.get(node)
-            if holder is not None and (broker is None or broker.fenced):
+            if broker is None or broker.fenced:
                 of_node = found.setdefault(node, {})
-                of_node[holder.id] = of_node.get(holder.id, 0) + count
+                of_node[before] = of_node.get(before, 0) + count
     return found
 
 

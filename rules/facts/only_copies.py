@@ -1,11 +1,12 @@
 """Which brokers may hold the only copy of acknowledged records, or the only one that is in sync (KIP-704, KIP-966)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
+from rules.facts.emptied import Emptied, is_emptied
 from rules.model.ages import REMEMBERED_MS
-from rules.model.history import Recovery
+from rules.model.history import PartitionSum, Recovery
 from rules.model.identifiers import START, NodeId, Offset, TopicId
 from rules.model.quorum import Quorum
 
@@ -20,7 +21,10 @@ class PartitionDirectory(NamedTuple):
     """The directory's name, such as `orders-0`; a description if the topic's name is unknown."""
 
 
-def only_copies(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDirectory]]:
+Directories: TypeAlias = frozenset[PartitionDirectory]
+
+
+def only_copies(quorum: Quorum, recoveries: Iterable[Recovery], emptied: Emptied) -> Mapping[NodeId, Directories]:
     """Returns the brokers that may hold the only copy of acknowledged records, with the directories of the partitions.
 
     These are, for each RECOVERING partition, the replicas that were in the ISR or ELR before the election and are not
@@ -29,7 +33,7 @@ def only_copies(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDirectory]
     not started since: the partition may have recovered from another replica. The same for the other replicas of one
     that its broker has created again in another directory.
     """
-    of_recoveries = ((node, _recovering(recovery)) for recovery in quorum.recovering for node in _holders(recovery))
+    of_recoveries = ((node, _recovering(recovery)) for recovery in recoveries for node in _holders(recovery))
     of_elections = (
         (node, _directory(election.topic, election.topic_id, partition))
         for election in quorum.history.unclean
@@ -37,24 +41,59 @@ def only_copies(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDirectory]
         if _has_not_run_since(quorum, node, election.last_offset)
         for partition in election.partitions
     )
-    of_emptied = (
-        (node, _directory(replicas.topic, replicas.topic_id, partition))
-        for replicas in quorum.history.emptied
-        if not replicas.returned(quorum.brokers)
-        for node in replicas.others
-        if _has_not_run_since(quorum, node, replicas.offset)
-        for partition in replicas.numbers
-    )
+    of_emptied = ((node, directory) for node, _, directory in _beside_emptied(quorum, emptied))
     return _by_node(chain(of_recoveries, of_elections, of_emptied))
 
 
-def only_in_sync_copies(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDirectory]]:
+def _beside_emptied(quorum: Quorum, emptied: Emptied) -> Iterator[tuple[NodeId, NodeId, PartitionDirectory]]:
+    """Yields the broker of each replica that did not run since another broker's was emptied, and that broker."""
+    for replicas in emptied.lasting:
+        for node in replicas.others:
+            if _has_not_run_since(quorum, node, replicas.offset):
+                for partition in replicas.numbers:
+                    yield node, replicas.broker, _directory(replicas.topic, replicas.topic_id, partition)
+
+
+def stopped_before(quorum: Quorum, emptied: Emptied) -> Mapping[NodeId, Mapping[NodeId, Directories]]:
+    """Returns by broker those that must be stopped before it starts: they lead without the records that it has."""
+    found: dict[NodeId, dict[NodeId, set[PartitionDirectory]]] = {}
+    for node, leader, directory in _beside_emptied(quorum, emptied):
+        if leader in quorum.brokers and not quorum.brokers[leader].fenced:
+            found.setdefault(node, {}).setdefault(leader, set()).add(directory)
+    return {
+        node: {leader: frozenset(directories) for leader, directories in of_node.items()}
+        for node, of_node in found.items()
+    }
+
+
+def records_awaited(
+    offline: Iterable[PartitionSum], stopped_first: Mapping[NodeId, Mapping[NodeId, Directories]], emptied: Emptied
+) -> Mapping[NodeId, Directories]:
+    """Returns the brokers that would lead partitions without their records although another replica may have some."""
+    waiting = (
+        (holder.id, _directory(example.topic, example.topic_id, example.partition))
+        for partition in offline
+        for holder in partition.holders
+        if is_emptied(emptied, partition, holder)
+        for example in partition.examples
+        if emptied.others(holder.id, example.topic_id)
+    )
+    leading = (
+        (leader, directory)
+        for of_node in stopped_first.values()
+        for leader, directories in of_node.items()
+        for directory in directories
+    )
+    return _by_node(chain(waiting, leading))
+
+
+def only_in_sync_copies(recoveries: Iterable[Recovery]) -> Mapping[NodeId, Directories]:
     """Returns the brokers that lead RECOVERING partitions as the only in-sync replica, with the directories."""
-    led = (recovery for recovery in quorum.recovering if len(recovery.replicas) > 1 and not recovery.emptied)
+    led = (recovery for recovery in recoveries if len(recovery.replicas) > 1 and not recovery.emptied)
     return _by_node((recovery.leader, _recovering(recovery)) for recovery in led if recovery.leader is not None)
 
 
-def elected_recovered(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDirectory]]:
+def elected_recovered(quorum: Quorum) -> Mapping[NodeId, Directories]:
     """Returns the brokers that were elected in the last hour for partitions whose recovery that ended (KIP-704)."""
     newest = quorum.newest_timestamp_ms or START
     recent = (
@@ -67,7 +106,7 @@ def elected_recovered(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDire
 
 def _by_node(
     held: Iterable[tuple[NodeId, PartitionDirectory]],
-) -> Mapping[NodeId, frozenset[PartitionDirectory]]:
+) -> Mapping[NodeId, Directories]:
     found: dict[NodeId, set[PartitionDirectory]] = {}
     for node, directory in held:
         found.setdefault(node, set()).add(directory)
@@ -90,7 +129,8 @@ def _directory(topic: str | None, topic_id: TopicId, partition: int) -> Partitio
 
 
 def _holders(recovery: Recovery) -> set[NodeId]:
-    if recovery.last_leader:
+    # A replica that runs has truncated its log to that of a leader without records; `_beside_emptied` has the others.
+    if recovery.last_leader or (recovery.emptied and recovery.leader is not None):
         return set()
     known = () if recovery.emptied else {*(recovery.previous_isr or ()), *(recovery.previous_elr or ())}
     return (known or {*recovery.replicas} - {*recovery.added}) - {recovery.leader, *recovery.isr}

@@ -9,6 +9,7 @@ from rules.facts import (
     brokers,
     damaged_log,
     doubts,
+    emptied,
     leadership,
     needs,
     offline_partitions,
@@ -115,18 +116,39 @@ class Facts:
         return doubts.about(self.doubts, about)
 
     # The log and the partitions.
-    only_copies = _fact(lambda facts: only_copies.only_copies(facts.quorum))
-    only_in_sync_copies = _fact(lambda facts: only_copies.only_in_sync_copies(facts.quorum))
+    emptied = _fact(lambda facts: emptied.Emptied(facts.quorum))
+    """The replicas that their broker created again without their records."""
+    recoveries = _fact(lambda facts: emptied.recoveries(facts.quorum, facts.emptied))
+    offline = _fact(lambda facts: emptied.offline_sums(facts.quorum, facts.emptied))
+    may_lead = _fact(
+        lambda facts: {
+            (one.topic_id, one.partition): tuple(holder.id for holder in waiting.holders)
+            for waiting in facts.offline
+            for one in waiting.examples
+        }
+    )
+    """By topic and partition, for some of the partitions without a leader, the brokers whose replicas may lead."""
+    only_copies = _fact(lambda facts: only_copies.only_copies(facts.quorum, facts.recoveries, facts.emptied))
+    only_in_sync_copies = _fact(lambda facts: only_copies.only_in_sync_copies(facts.recoveries))
     elected_recovered = _fact(lambda facts: only_copies.elected_recovered(facts.quorum))
-    emptied_replicas = _fact(lambda facts: offline_partitions.emptied_replicas(facts.quorum))
+    stopped_before = _fact(lambda facts: only_copies.stopped_before(facts.quorum, facts.emptied))
+    records_awaited = _fact(
+        lambda facts: only_copies.records_awaited(facts.offline, facts.stopped_before, facts.emptied)
+    )
+    to_be_stopped = _fact(
+        lambda facts: frozenset(leader for of_node in facts.stopped_before.values() for leader in of_node)
+    )
+    """The brokers that lead partitions without records that others have: they must be stopped before those start."""
     brokers_before = _fact(
-        lambda facts: offline_partitions.brokers_before(facts.quorum, facts.controllers_only, facts.emptied_replicas)
+        lambda facts: offline_partitions.brokers_before(
+            facts.quorum, facts.offline, facts.controllers_only, facts.emptied
+        )
     )
 
     def awaited(self, one: PartitionSum) -> tuple[Cause, ReplicaKey | None]:
         """Returns the replica that can come back most easily of those that may lead these partitions, and why it does
         not; None if one of them may lead at once, or none is named."""
-        return offline_partitions.awaited(self.quorum, one, self.controllers_only, self.emptied_replicas)
+        return offline_partitions.awaited(self.quorum, one, self.controllers_only, self.emptied)
 
     def not_in_sync(self, one: PartitionSum) -> tuple[Cause, ReplicaKey]:
         """Returns the replica of partitions below min.insync.replicas that comes back most easily, and why it is
@@ -141,6 +163,7 @@ class Facts:
     brokers_alive = _fact(lambda facts: sum(broker.alive for broker in facts.quorum.brokers.values()))
     """How many brokers are unfenced."""
     starting_brokers = _fact(lambda facts: brokers.starting_brokers(facts.quorum))
+    unregistered_running = _fact(lambda facts: brokers.unregistered_running(facts.quorum, facts.known_controllers))
     brokers_behind = _fact(lambda facts: brokers.brokers_behind(facts.quorum))
     recovering_on = _fact(
         lambda facts: Counter(node for recovery in facts.quorum.recovering for node in {*recovery.replicas})

@@ -26,6 +26,7 @@ from rules.remedies.bootstrap_address import (
 )
 from rules.remedies.endpoint_steps import endpoint_steps
 from rules.remedies.start_conditions import COPY_METADATA_FIRST
+from rules.remedies.step import restarts, starts
 from rules.rescue.voter_override import initial_controllers, registered_voters
 
 QUORUM_TOOL = "kafka-metadata-quorum.sh"
@@ -148,12 +149,21 @@ def describe_log_dirs(facts: Facts, broker: NodeId) -> str:
     return f"kafka-log-dirs.sh {where} --describe --broker-list {broker}"
 
 
+def register_again(facts: Facts, broker: NodeId, then: str) -> str:
+    """Returns the step after which a broker that was unregistered is registered again; `then`: what follows."""
+    if broker in facts.unregistered_running:
+        return restarts(
+            f"# Restart broker {broker} with its own disks: it runs, registers only when it starts, and {then}", broker
+        )
+    return starts(f"# Start broker {broker} with its own disks: it registers again, and {then}", broker)
+
+
 def directory_steps(facts: Facts, broker: NodeId) -> tuple[str, ...]:
     """Returns the steps that bring an offline log directory of a broker that runs back."""
     return (
         f"# Find the path: the log directory with an error (the reason is in the server.log of broker {broker})",
         describe_log_dirs(facts, broker),
-        f"# Repair or mount the disk with its content, then restart broker {broker}",
+        restarts(f"# Repair or mount the disk with its content, then restart broker {broker}", broker),
     )
 
 

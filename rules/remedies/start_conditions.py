@@ -1,4 +1,4 @@
-"""What must be done before a node is started or restarted, because its start would destroy something.
+"""What must be done before a node is started, stopped or restarted, because that would destroy something.
 
 What can be destroyed:
 
@@ -7,13 +7,18 @@ What can be destroyed:
 - records that only the replica has for which a partition without a leader waits: a broker that starts before may be
   elected without them;
 - the only in-sync copy of a RECOVERING partition, on a broker that runs;
+- the copy of a replica whose leader came back without its log directory: until that one is stopped, and before that one
+  starts again;
 - lost metadata: a node that follows the new log truncates its copy of `__cluster_metadata`;
 - the voter set: a voter that a forced change removed still has the former voter set on its disk;
 - the quorum: a controller that starts from before a record that Kafka cannot replay ends, each time;
+- nothing, but it does not end: a broker that was unregistered while it runs;
 - the majority: if too few voters fetch, or the names of their endpoints do not resolve, a node that is restarted is
   missing until it fetches again.
 
-Every remedy that starts or restarts a node begins with these steps (`rules.evaluate.results_of`).
+Every remedy that starts or restarts a node begins with these steps (`rules.evaluate.results_of`). They are one plan for
+all findings: none waits for what another one forbids (`tests.remedy_conflicts`). So the only in-sync copy of one
+partition keeps a broker running only if the broker need not be stopped for the records of another one.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -31,12 +36,14 @@ from rules.formatting import and_join, numbered, plural
 from rules.model.identifiers import NodeId
 from rules.model.membership import majority
 from rules.model.quorum import Quorum
+from rules.remedies.step import Act, Action, Ends, Plan, Step
 
 _MOST_LISTED = 8
 """How many directories a step names, and how many nodes have a step each."""
-COPY_METADATA_FIRST = Statement(
+COPY_METADATA_FIRST = Step(
     "# Do not start, restart or format any node before you have copied __cluster_metadata-0 of every controller and "
     "broker: the copies show what was committed, and a node that follows the new log truncates its own",
+    Plan(forbids=(Action(Act.START, None),), until=(Action(Act.COPY, None),), ends=Ends.METADATA),
     claim(Question.RESTART, NO),
 )
 
@@ -56,6 +63,7 @@ def start_conditions(facts: Facts, nodes: Iterable[NodeId]) -> tuple[str, ...]:
         steps += resolve_names_first(facts)
     if not fetching.isdisjoint(ordered):
         steps += _keep_majority(fetching, missing)
+    steps += _kill_late([node for node in ordered if node in facts.unregistered_running])
     return tuple(steps)
 
 
@@ -71,8 +79,16 @@ def before_a_start(facts: Facts, nodes: Iterable[NodeId], *, unchanged: bool = F
     steps += _first([*brokers_first(facts, ordered)])
     brokers = [node for node in ordered if not unchanged or node not in facts.controllers_only]
     steps += _first([_copy_first(facts, node, directories) for node, directories in _held(facts, brokers)])
-    in_sync = facts.only_in_sync_copies
-    steps += _first([_keep_running(node, in_sync[node]) for node in ordered if node in in_sync])
+    stopped_first, awaited, in_sync = facts.stopped_before, facts.records_awaited, facts.only_in_sync_copies
+    steps += _first(
+        [
+            _stop_first(facts, node, leader, directories)
+            for node in brokers
+            for leader, directories in sorted(stopped_first.get(node, {}).items())
+        ]
+    )
+    steps += _first([_records_first(node, awaited[node]) for node in brokers if node in awaited])
+    steps += _first([_keep_running(facts, node, in_sync[node]) for node in ordered if node in in_sync])
     elected = facts.elected_recovered
     steps += _first([_keep_log(node, elected[node]) for node in ordered if node in elected])
     former = facts.former_voters
@@ -131,27 +147,35 @@ def brokers_first(facts: Facts, nodes: Iterable[NodeId]) -> Iterable[str]:
     quorum = facts.quorum
     required = facts.brokers_before
     for node in nodes:
-        if node not in required:
+        if node not in required or node in facts.records_awaited:
             continue
+        starts = (Action(Act.START, node),)
         if circle := circle_of(required, node):
-            yield (
+            yield Step(
                 f"# Do not start broker {node} before unclean.leader.election.enable is false for every topic: "
-                f"{numbered('broker', sorted({node, *circle}))} each have records that the others may lack"
+                f"{numbered('broker', sorted({node, *circle}))} each have records that the others may lack",
+                Plan(forbids=starts, until=(Action(Act.FORBID_UNCLEAN, None),), ends=Ends.RECORDS),
             )
             continue
         before, count = sorted(required[node]), sum(required[node].values())
-        yield (
+        yield Step(
             f"# Do not start broker {node} before {_are_back(quorum, before)}: {plural(count, 'offline partition')} of "
             f"broker {node} {'waits' if count == 1 else 'wait'} for {'it' if len(before) == 1 else 'them'}, and broker "
-            f"{node} may lack acknowledged records: with unclean.leader.election.enable it would lead without them"
+            f"{node} may lack acknowledged records: with unclean.leader.election.enable it would lead without them",
+            Plan(forbids=starts, until=tuple(Action(Act.START, each) for each in before), ends=Ends.RECORDS),
         )
 
 
 def first_sentence(facts: Facts, node: NodeId) -> str:
-    """Returns the sentence for a summary that names the brokers which must be back before a broker starts.
+    """Returns the sentence for a summary that says what must be before a broker starts: which brokers are back.
 
     It begins with a space; empty if there are none, or each would have to be before the other.
     """
+    if node in facts.records_awaited:
+        which = _names(facts.records_awaited[node], 4)
+        return (
+            f" Do not start it before its former disk is mounted or another replica leads {which}: it lost the records."
+        )
     required = facts.brokers_before
     before = sorted(required.get(node, ()))
     if not before or circle_of(required, node):
@@ -202,6 +226,18 @@ def unflushed_sentence(leaders: Iterable[NodeId], *, only_replica: bool) -> str:
     return f"{brokers} {which}: only records that {they} had not flushed to disk when {they} crashed can be lost."
 
 
+def restored_sentence(leaders: Iterable[NodeId]) -> str:
+    """Returns what can be lost of brokers whose log directory is back, after they had led without it."""
+    nodes = sorted({*leaders})
+    they, their, is_ = (
+        ("it", "its log directory", "is") if len(nodes) == 1 else ("they", "their log directories", "are")
+    )
+    return (
+        f"{numbered('Broker', nodes, 6)} led last, and {their} {is_} back with what was acknowledged before: only "
+        f"records that {they} had not flushed to disk, or that clients wrote while {they} led without, can be lost."
+    )
+
+
 def _names(directories: Collection[PartitionDirectory], most: int) -> str:
     shown = [directory.text for directory in nsmallest(most, directories)]
     more = len(directories) - len(shown)
@@ -224,36 +260,90 @@ def _keep_majority(fetching: frozenset[NodeId], missing: tuple[NodeId, ...]) -> 
     return (Statement(step, *of_each(Question.RESTART, fetching, NO), NONE_MAY_FAIL),)
 
 
+def _start(facts: Facts, node: NodeId) -> str:
+    return f"start node {node} as a broker" if node in facts.controllers_only else f"start or restart broker {node}"
+
+
+def _texts(directories: Collection[PartitionDirectory]) -> frozenset[str]:
+    return frozenset(directory.text for directory in directories)
+
+
 def _copy_first(facts: Facts, node: NodeId, directories: Collection[PartitionDirectory]) -> str:
-    as_broker = node in facts.controllers_only
-    start = f"start node {node} as a broker" if as_broker else f"start or restart broker {node}"
-    step = (
-        f"# Do not {start} before you have copied {_names(directories, _MOST_LISTED)} from its "
-        "log.dirs: it may hold the only copy of acknowledged records, and it truncates them when it starts"
+    copied = Action(Act.COPY, node, _texts(directories))
+    return Step(
+        f"# Do not {_start(facts, node)} before you have copied {_names(directories, _MOST_LISTED)} from its "
+        "log.dirs: it may hold the only copy of acknowledged records, and it truncates them when it starts",
+        Plan(forbids=(Action(Act.START, node),), until=(copied,), ends=Ends.RECORDS),
+        *(() if node in facts.controllers_only else (claim(Question.RESTART, NO, node=node),)),
     )
-    return step if as_broker else Statement(step, claim(Question.RESTART, NO, node=node))
 
 
-def _keep_running(node: NodeId, directories: Collection[PartitionDirectory]) -> str:
-    return Statement(
-        f"# Do not stop or restart broker {node} until another replica of {_names(directories, _MOST_LISTED)} is in "
-        "the ISR: it holds the only in-sync copy",
+def _stop_first(facts: Facts, node: NodeId, leader: NodeId, directories: Collection[PartitionDirectory]) -> str:
+    return Step(
+        f"# Do not {_start(facts, node)} before broker {leader} is stopped: it leads "
+        f"{_names(directories, _MOST_LISTED)} without the records that it lost with a log directory, and broker {node} "
+        "would truncate its own",
+        Plan(forbids=(Action(Act.START, node),), until=(Action(Act.STOP, leader),), ends=Ends.RECORDS),
+        *(() if node in facts.controllers_only else (claim(Question.RESTART, NO, node=node),)),
+    )
+
+
+def _records_first(node: NodeId, directories: Collection[PartitionDirectory]) -> str:
+    return Step(
+        f"# Do not start or restart broker {node} before its former disk is mounted or another replica leads "
+        f"{_names(directories, _MOST_LISTED)}: it would lead without the records that it lost with the disk, and every "
+        "replica that follows it truncates its own",
+        Plan(
+            forbids=(Action(Act.START, node),),
+            until=(Action(Act.RECOVER, node, _texts(directories)),),
+            ends=Ends.RECORDS,
+        ),
         claim(Question.RESTART, NO, node=node),
+    )
+
+
+def _keep_running(facts: Facts, node: NodeId, directories: Collection[PartitionDirectory]) -> str:
+    names, denied = _names(directories, _MOST_LISTED), claim(Question.RESTART, NO, node=node)
+    if node in facts.to_be_stopped:
+        return Step(
+            f"# Stop broker {node} by SIGTERM alone, and elect no other replica of {names} while it is stopped, by "
+            "hand or by unclean.leader.election.enable: it holds the only in-sync copy",
+            Plan(forbids=(Action(Act.ELECT, node, _texts(directories)),), ends=Ends.RECORDS),
+            denied,
+        )
+    return Step(
+        f"# Do not stop or restart broker {node} until another replica of {names} is in the ISR: it holds the only "
+        "in-sync copy",
+        Plan(
+            forbids=(Action(Act.STOP, node),), until=(Action(Act.JOIN, node, _texts(directories)),), ends=Ends.SERVICE
+        ),
+        denied,
     )
 
 
 def _keep_log(node: NodeId, directories: Collection[PartitionDirectory]) -> str:
-    return Statement(
+    return Step(
         f"# Do not stop or restart broker {node}: only its log is known to be that of "
         f"{_names(directories, _MOST_LISTED)}, which no replica had recovered when it was elected",
+        Plan(forbids=(Action(Act.STOP, node),), ends=Ends.RECORDS),
         claim(Question.RESTART, NO, node=node),
     )
 
 
+def _kill_late(nodes: Sequence[NodeId]) -> Iterable[str]:
+    if nodes:
+        was, it, its = ("was", "it", "its") if len(nodes) == 1 else ("were", "they", "their")
+        yield (
+            f"# To stop {numbered('broker', nodes)}, send SIGTERM, then SIGKILL after 30 s: {it} {was} unregistered "
+            f"while running, so no controller accepts {its} controlled shutdown, and Kafka waits 5 min for that"
+        )
+
+
 def _format_first(node: NodeId) -> str:
-    return (
+    return Step(
         f"# Do not start controller {node} before its disk is formatted again: it still holds the former voter set, "
-        "which was changed by force"
+        "which was changed by force",
+        Plan(forbids=(Action(Act.START, node),), until=(Action(Act.FORMAT, node),), ends=Ends.VOTERS),
     )
 
 

@@ -21,6 +21,7 @@ from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import unregister_broker, unregister_controller, upgrade_feature
 from rules.remedies.start_conditions import start_as_broker
+from rules.remedies.step import restarts
 
 _MOST_STARTED = 4
 """How many controllers a remedy starts once more: all remedies together must not grow with the square."""
@@ -28,7 +29,7 @@ _MOST_STARTED = 4
 
 def leftover_steps(facts: Facts, node: NodeId) -> Iterator[str]:
     """Yields the steps for the registration of a broker whose node runs as a controller only."""
-    yield f"# If node {node} should be a broker as well, {start_as_broker(node)}"
+    yield restarts(f"# If node {node} should be a broker as well, {start_as_broker(node)}", node)
     yield f"# Otherwise move the replicas of broker {node} to other brokers with kafka-reassign-partitions.sh"
     yield unregister_broker(facts, node)
 

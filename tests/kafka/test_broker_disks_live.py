@@ -1,11 +1,15 @@
 """Which broker starts first, and a broker that comes back with an empty disk, on a real quorum."""
 
 import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from deploy.lab import kafka_requests
+from deploy.lab.node import Node
 from rules.facts.quorum import Facts
 from rules.model.identifiers import NodeId
 from rules.remedies.start_conditions import before_a_start
@@ -68,11 +72,11 @@ def lose_disk(lab: Lab, monitor: MonitoredCluster, broker: int, other: int, *, t
     lab.start(broker)
 
 
-def end_of(lab: Lab, topic: str) -> int:
-    """Returns how many records the leader of a topic's only partition has."""
+def end_of(lab: Lab, topic: str, partition: int = 0) -> int:
+    """Returns how many records the leader of a topic's partition has."""
     consumer = Consumer({"bootstrap.servers": ",".join(lab.running_brokers), "group.id": "ends", "log_level": 0})
     try:
-        return int(consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1])
+        return int(consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)[1])
     finally:
         consumer.close()
 
@@ -103,11 +107,13 @@ def test_steps_after_a_lost_disk_save_what_the_other_replica_has(lab: Lab, monit
     first = f"# Do not start or restart broker {other} before you have copied "
     assert fired.remedy[0].startswith(first)
     assert "saved-0" in fired.remedy[0]
-    assert before_other_starts == (fired.remedy[0],), "every alert that starts it says so"
+    stopped = f"# Do not start or restart broker {other} before broker {broker} is stopped: "
+    assert before_other_starts[0] == fired.remedy[0], "every alert that starts it says so"
+    assert all(step.startswith(stopped) for step in before_other_starts[1:])
     assert any(f"stop broker {broker}" in step for step in fired.remedy)
     assert (
-        f"# If the disk is lost, start broker {other} while broker {broker} is stopped, then elect another "
-        in "\n".join(fired.remedy)
+        f"# If the disk is lost, start broker {other} while broker {broker} is stopped, then elect another replica of "
+        "these partitions, and of no other, " in "\n".join(fired.remedy)
     )
 
 
@@ -151,3 +157,100 @@ def test_one_of_two_disks_is_replaced(lab: Lab, monitor: MonitoredCluster) -> No
     (emptied,) = (one for one in monitor.machine.quorum().history.emptied if one.topic == "both")
     assert (emptied.partitions, emptied.lost) == (lost, (former,))
     assert monitor.wait_for("broker-disk-replaced").severity == "critical"
+
+
+def lose_one_of_two_disks(
+    lab: Lab, monitor: MonitoredCluster, second: Node, broker: int, other: int, topic: str
+) -> tuple[Path, dict[int, int], dict[int, int]]:
+    """The second disk of a broker is replaced, whose replicas alone have all records of a topic with four partitions.
+
+    Returns where the former disk is, and how many records of each partition the other broker has, and both had.
+    """
+    lab.create_topic(topic, assignment=[[broker, other]] * 4)
+    lab.produce(topic, 40)
+    behind = {partition: end_of(lab, topic, partition) for partition in range(4)}
+    monitor.start_scenario({"partitions-offline.hold": 1, "broker-fenced.hold": 1})
+    kill_one_after_the_other(lab, monitor, other)
+    lab.produce(topic, 100)
+    whole = {partition: end_of(lab, topic, partition) for partition in range(4)}
+    kill_one_after_the_other(lab, monitor, broker)
+    former = lab.directory / f"former-{topic}"
+    shutil.move(second.data, former)
+    second_log_directory(lab.node(broker))
+    lab.start(broker)
+    return former, behind, whole
+
+
+def in_order(remedy: Sequence[str], *steps: str) -> bool:
+    """Returns whether a remedy has these parts of steps in this order."""
+    found = [next((at for at, step in enumerate(remedy) if part in step), -1) for part in steps]
+    return -1 not in found and found == sorted(found)
+
+
+def test_steps_save_what_each_replica_has_when_one_of_two_disks_is_lost(lab: Lab, monitor: MonitoredCluster) -> None:
+    """The broker holds the only copies in sync of some partitions, and is stopped for those of the others."""
+    other, broker = lab.brokers
+    second = add_log_directory(lab, broker)
+    former, behind, whole = lose_one_of_two_disks(lab, monitor, second, broker, other, "one")
+    lost = {int(one.name.rpartition("-")[2]) for one in former.glob("one-*")}
+
+    fired = monitor.wait_for("broker-disk-replaced", subject=f"broker {broker}")
+    assert in_order(
+        fired.remedy,
+        f"Do not start or restart broker {other} before broker {broker} is stopped",
+        f"Otherwise stop broker {broker}",
+        f"start broker {other} while broker {broker} is stopped, then elect another replica of these partitions",
+        f"Start broker {broker} when another replica leads them",
+    )
+    lab.stop(broker)
+    lab.start(other)
+    monitor.wait_for_quorum(lambda quorum: quorum.brokers[NodeId(other)].alive)
+
+    def elect() -> None:
+        port = lab.node(other).broker_port or 0
+        kafka_requests.elect_unclean(port, {("one", partition) for partition in lost}, connect=lab.connect)
+        states = kafka_requests.partitions(port, "one", connect=lab.connect)
+        assert {one.partition_index for one in states if one.leader_id == other} == lost
+
+    eventually(elect, within_s=30)
+    lab.start(broker)
+    monitor.wait_for_quorum(lambda quorum: all(one.alive for one in quorum.brokers.values()))
+
+    saved = {partition: behind[partition] if partition in lost else whole[partition] for partition in whole}
+    eventually(lambda: _assert_ends(lab, "one", saved), within_s=30)
+
+
+def test_former_disk_is_mounted_after_the_other_replica_followed_the_empty_log(
+    lab: Lab, monitor: MonitoredCluster
+) -> None:
+    """The broker with the empty log is stopped last: nobody else leads, and the disk is not truncated."""
+    other, broker = lab.brokers
+    second = replace(lab.node(broker), disk=lab.node(broker).folder / "second", process=None)
+    former, _, whole = lose_one_of_two_disks(lab, monitor, second, broker, other, "two")
+    lab.start(other)
+    monitor.wait_for_quorum(lambda quorum: all(one.alive for one in quorum.brokers.values()))
+    monitor.wait_for_quorum(lambda quorum: not any(one.topic == "two" for one in quorum.recovering))
+
+    monitor.wait_for("broker-disk-replaced", subject=f"broker {broker}")
+    findings = monitor.monitor.evaluated[1].findings
+    (finding,) = (one for one in findings if (one.rule, one.subject.node) == ("broker-disk-replaced", broker))
+    assert in_order(
+        finding.remedy, f"stop broker {other} first and broker {broker} after that", "keep aside the directories"
+    )
+    lab.stop(other)
+    lab.stop(broker)
+    shutil.rmtree(second.data)
+    shutil.move(former, second.data)
+    for one in second.data.glob("two-*"):
+        again = lab.node(broker).data / one.name
+        if again.exists():
+            shutil.move(again, lab.directory / f"again-{one.name}")
+    lab.start(broker)
+    eventually(lambda: _assert_ends(lab, "two", whole), within_s=60)
+    lab.start(other)
+    monitor.wait_for_quorum(lambda quorum: all(one.alive for one in quorum.brokers.values()))
+    _assert_ends(lab, "two", whole)
+
+
+def _assert_ends(lab: Lab, topic: str, expected: dict[int, int]) -> None:
+    assert {partition: end_of(lab, topic, partition) for partition in expected} == expected

@@ -2,7 +2,11 @@
 
 import pytest
 
+from rules.finding import Finding, Severity
+from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
+from rules.remedies.step import Act, Action, Plan, Step, does, starts
 from tests.remedy_conflicts import conflicts
 from tests.situation.case import evaluated
 from tests.situation.commands import situation
@@ -35,7 +39,38 @@ ONLY_COPIES: dict[str, tuple[str, ...]] = {
     "the only copy is on an old version": ("upgrade 25 101", *LOST, FENCED),
 }
 """What is to be started has the only copy of a partition."""
+_ONE_DIRECTORY_LOST = (
+    "broker 101 dirs x",
+    "broker 102 dirs a,b",
+    "partitions orders 0,1 replicas 102,101 dirs a,x",
+    "partitions pay 0,1 replicas 102,101 dirs b,x",
+    "fence 101 since 10m",
+    "change orders 0,1 since 10m isr 102 leader 102",
+    "change pay 0,1 since 10m isr 102 leader 102",
+    "fence 102 since 5m",
+    "change orders 0,1 since 5m isr none elr 102 last-known-elr 102 leader none",
+    "change pay 0,1 since 5m isr none elr 102 last-known-elr 102 leader none",
+    "change orders 0,1 since 60s elr none",
+    "change pay 0,1 since 60s elr none",
+    "broker 102 since 60s dirs a,c incarnation again",
+    "change pay 0 since 60s dirs a,x",
+    "change pay 1 since 60s dirs c,x",
+    "change orders 0,1 since 50s isr 102 leader 102 recovering yes last-known-elr none",
+    "change pay 0,1 since 50s isr 102 leader 102 recovering yes last-known-elr none",
+)
+_THEN_STOPPED = (
+    "left 102 since 20s",
+    "change orders 0,1 since 20s isr none elr 102 leader none",
+    "change pay 0,1 since 20s isr none elr 102 leader none",
+)
 SITUATIONS: dict[str, tuple[str, ...]] = {
+    "one of two directories is lost": _ONE_DIRECTORY_LOST,
+    "and its broker is stopped": (*_ONE_DIRECTORY_LOST, *_THEN_STOPPED),
+    "and the other replica's broker is started": (
+        *_ONE_DIRECTORY_LOST,
+        *_THEN_STOPPED,
+        "broker 101 since 10s dirs x incarnation again",
+    ),
     **ONLY_COPIES,
     "another replica has joined": (FENCED, "unclean orders 0,3 recovered"),
     "the leader failed too": (
@@ -80,3 +115,39 @@ def test_first_step_of_what_starts_a_node_is_to_copy_the_only_copy(name: str) ->
         assert first.startswith("# Do not start or restart broker ")
         assert "before you have copied orders-0" in first
         assert "log.dirs" in first
+
+
+KEEP_102 = Step(
+    "# Do not stop broker 102", Plan(forbids=(Action(Act.STOP, NodeId(102)),), until=(Action(Act.JOIN, NodeId(102)),))
+)
+STOP_102_FIRST = Step(
+    "# Do not start broker 101 before 102 is stopped",
+    Plan(forbids=(Action(Act.START, NodeId(101)),), until=(Action(Act.STOP, NodeId(102)),)),
+)
+
+
+@pytest.mark.parametrize(
+    ("remedies", "found"),
+    [
+        # What two alerts said of a broker that lost one of two directories.
+        (((KEEP_102,), (does("# Stop broker 102", (Act.STOP, (NodeId(102),))),)), "# Stop broker 102, and "),
+        (((STOP_102_FIRST,), (starts("# Start broker 101 again", NodeId(101)),)), "# Start broker 101 again, and "),
+        (((KEEP_102,), (STOP_102_FIRST,)), "waits for itself"),
+        (((STOP_102_FIRST,), (STOP_102_FIRST, starts("# Start broker 101 again", NodeId(101)))), ""),
+        (((STOP_102_FIRST, does("# Stop 102", (Act.STOP, (NodeId(102),))), starts("# Start 101", NodeId(101))),), ""),
+    ],
+)
+def test_steps_are_compared_by_their_values(remedies: tuple[tuple[str, ...], ...], found: str) -> None:
+    findings = [
+        Finding(
+            rule=f"rule-{number}",
+            subject=Subject("broker", number),
+            severity=Severity.WARNING,
+            summary="",
+            evidence={},
+            remedy=remedy,
+        )
+        for number, remedy in enumerate(remedies)
+    ]
+    sentences = conflicts(findings)
+    assert any(found in one for one in sentences) if found else sentences == []

@@ -2,7 +2,6 @@
 
 import pytest
 
-from rules.facts.only_copies import only_copies, only_in_sync_copies
 from rules.facts.quorum import Facts
 from rules.model.identifiers import NodeId
 from rules.remedies.start_conditions import copy_sentence, resolve_names_first, start_conditions
@@ -57,7 +56,7 @@ def test_sentence_names_the_brokers_that_may_hold_the_only_copy(isr: str, senten
 def test_leader_of_a_recovering_partition_with_more_replicas_holds_the_only_in_sync_copy(
     commands: tuple[str, ...], directories: dict[int, list[str]]
 ) -> None:
-    held = only_in_sync_copies(situation(*commands))
+    held = Facts(situation(*commands)).only_in_sync_copies
     assert {int(node): [one.text for one in sorted(each)] for node, each in held.items()} == directories
 
 
@@ -77,7 +76,7 @@ def test_broker_that_was_passed_over_holds_a_copy_until_it_starts(commands: tupl
     """Each start registers it again; the partition has recovered since the election."""
     quorum = situation("unclean orders 0 recovered", *commands)
 
-    assert (NodeId(101) in only_copies(quorum)) is holds
+    assert (NodeId(101) in Facts(quorum).only_copies) is holds
 
 
 @pytest.mark.parametrize(
@@ -110,7 +109,7 @@ def test_previous_isr_and_elr_hold_a_copy_or_all_replicas_if_they_are_unknown(
     commands: tuple[str, ...], holders: set[int]
 ) -> None:
     """Broker 102 leads, and all brokers run: those passed over by an election that is remembered have started since."""
-    assert only_copies(situation(*commands, "brokers 101,102,103,104")).keys() == holders
+    assert Facts(situation(*commands, "brokers 101,102,103,104")).only_copies.keys() == holders
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from connectors.observations.log_event import ElrCleared, TopicCreated, TopicRemoved
-from rules.facts.only_copies import only_copies
+from rules.facts.quorum import Facts
 from rules.model.history import UncleanElections
 from rules.model.identifiers import NodeId, TopicId
 from rules.model.quorum import Quorum
@@ -46,7 +46,7 @@ def test_the_last_leader_that_restarts_after_a_crash_passes_over_no_other_replic
 
     assert (one.elections, one.last_leaders, one.passed_over, one.most_replicas) == (2, 2, (), 3)
     assert [each.last_leader for each in quorum.recovering] == [True, True]
-    assert only_copies(quorum) == {}
+    assert Facts(quorum).only_copies == {}
 
 
 def test_any_replica_may_have_been_eligible_if_the_elr_was_cleared_before_the_unclean_election() -> None:
@@ -58,11 +58,11 @@ def test_any_replica_may_have_been_eligible_if_the_elr_was_cleared_before_the_un
     leaderless(script, 0, elr=(101,), last=101)
     script.write(ElrCleared(at=script.at(), topic="orders"))
     script.change("orders", 0, isr=(102,), leader=102, recovering=True)
-    assert NodeId(101) in only_copies(apply(replay, [script.read()]))
+    assert NodeId(101) in Facts(apply(replay, [script.read()])).only_copies
 
     script.change("orders", 0, isr=(102, 103), recovering=False)
     quorum = apply(replay, [script.read()])
-    assert only_copies(quorum).keys() == {101}, "103 runs"
+    assert Facts(quorum).only_copies.keys() == {101}, "103 runs"
     assert of_orders(quorum).passed_over == ids(101, 103)
 
 
@@ -81,7 +81,7 @@ def test_the_last_leader_that_is_elected_while_another_replica_is_eligible_passe
     last_leader_elected_while_another_is_eligible(script)
     apply(replay, [script.read()])
     quorum = replay.quorum()
-    assert NodeId(101) in only_copies(quorum)
+    assert NodeId(101) in Facts(quorum).only_copies
     if later_ms is not None:
         script.now_ms += later_ms
         script.broker(101)

@@ -1,0 +1,111 @@
+"""A step of a remedy as a value: what it does to which node, or what it forbids until something else is done.
+
+The remedies of all findings of a cluster are one plan: no step may do what another one forbids, and none may wait for
+itself. The value is made where its text is, from the same facts, as the claims of a `Statement` are.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from rules.claims.claim import Claim
+from rules.claims.statement import Statement
+from rules.model.identifiers import NodeId
+
+
+class Act(StrEnum):
+    """What a step does to a node. A restart is a stop and a start."""
+
+    START = "start"
+    """Its replicas truncate their logs to those of their leaders, and those that are eligible lead."""
+    STOP = "stop"
+    """What only it has in sync serves no client until it is back; an unclean election meanwhile loses the records."""
+    COPY = "copy"
+    """Its directories are copied. It ends nothing."""
+    ELECT = "elect"
+    """Another replica of its partitions is elected: what only this node has is truncated when it starts."""
+    JOIN = "join"
+    """Another replica of its partitions joins the ISR, for which the node must run."""
+    RECOVER = "recover"
+    """Its partitions have their records again: the former disk is mounted, or another replica is elected."""
+    REASSIGN = "reassign"
+    """Its replicas are moved to other brokers: those on it are deleted once it runs."""
+    UNREGISTER = "unregister"
+    """Its registration is removed, and with it its place in each ISR."""
+    FORMAT = "format"
+    """Its metadata directory is formatted: what it held is lost."""
+    FORBID_UNCLEAN = "forbid unclean elections"
+    """unclean.leader.election.enable is false for every topic. It ends nothing."""
+
+
+class Ends(StrEnum):
+    """What a forbidden step would end."""
+
+    RECORDS = "acknowledged records"
+    METADATA = "committed metadata"
+    VOTERS = "the voter set"
+    SERVICE = "the service of partitions"
+
+
+class Action(NamedTuple):
+    """One act on one node."""
+
+    act: Act
+    node: NodeId | None
+    """None: any node."""
+    directories: frozenset[str] = frozenset()
+    """The partitions that it is about; empty: all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What one step says."""
+
+    does: tuple[Action, ...] = ()
+    """What it asks for."""
+    forbids: tuple[Action, ...] = ()
+    """What must not be done."""
+    until: tuple[Action, ...] = ()
+    """What must be done before it is allowed, all of it; empty: it is forbidden as long as the finding lasts."""
+    ends: Ends | None = None
+    """What that would end."""
+
+
+class Step(Statement):
+    """One line of a remedy with its value. What edits the text loses it."""
+
+    __slots__ = ("plan",)
+    plan: Plan
+
+    def __new__(cls, text: str, plan: Plan, *claims: Claim) -> "Step":
+        """Returns the line with its value and its claims."""
+        made = super().__new__(cls, text, *claims)
+        assert isinstance(made, Step)
+        made.plan = plan
+        return made
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Returns what makes a copy, also in another process."""
+        return type(self), (str(self), self.plan, *self.claims)
+
+
+def does(text: str, *actions: tuple[Act, Iterable[NodeId]]) -> Step:
+    """Returns a line that asks for each of these acts on each of its nodes."""
+    return Step(text, Plan(does=tuple(Action(act, node) for act, nodes in actions for node in nodes)))
+
+
+def starts(text: str, *nodes: NodeId) -> Step:
+    """Returns a line that starts these nodes."""
+    return does(text, (Act.START, nodes))
+
+
+def restarts(text: str, *nodes: NodeId) -> Step:
+    """Returns a line that stops these nodes, and starts them."""
+    return does(text, (Act.STOP, nodes), (Act.START, nodes))
+
+
+def started(remedy: Iterable[str]) -> tuple[NodeId, ...]:
+    """Returns the nodes that the steps of a remedy start, sorted: what must be done before comes first."""
+    actions = (action for step in remedy if isinstance(step, Step) for action in step.plan.does)
+    return tuple(sorted({action.node for action in actions if action.act is Act.START and action.node is not None}))

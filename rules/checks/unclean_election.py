@@ -37,7 +37,7 @@ from rules.model.history import UncleanElections
 from rules.model.identifiers import TopicId
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_topic
-from rules.remedies.start_conditions import copy_sentence, unflushed_sentence
+from rules.remedies.start_conditions import copy_sentence, restored_sentence, unflushed_sentence
 from rules.rule import Rule
 
 KEEP_FIRING_FOR = keep_firing_for(600.0, "an unclean election, or after it was read if that was later")
@@ -50,7 +50,10 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     if newest is None:
         return
     worst: dict[TopicId, UncleanElections] = {}
-    for election in sorted(quorum.history.unclean, key=lambda each: (_severity(each).rank, each.last_timestamp_ms)):
+    for election in sorted(
+        quorum.history.unclean,
+        key=lambda each: (_severity(each, restored=_restored(facts, each)).rank, each.last_timestamp_ms),
+    ):
         # Of an election during a gap in the observations people learn when the log is read again.
         if newest - max(election.last_timestamp_ms, election.read_timestamp_ms or 0) <= thresholds.ms(
             KEEP_FIRING_FOR.name
@@ -64,7 +67,7 @@ def _finding(facts: Facts, one: UncleanElections) -> Finding:
     name = topic_text(one.topic, one.topic_id)
     return Finding(
         subject=Subject("topic", name),
-        severity=_severity(one),
+        severity=_severity(one, restored=_restored(facts, one)),
         summary=f"{plural(one.elections, 'unclean leader election')} for topic {name}, the newest at "
         f"{utc_text(one.last_timestamp_ms)}. {_loss(facts, one)}",
         evidence={
@@ -89,13 +92,24 @@ def _only_last_leaders(one: UncleanElections) -> bool:
     return one.last_leaders == one.elections and bool(one.leaders)
 
 
-def _severity(one: UncleanElections) -> Severity:
-    if not _only_last_leaders(one):
+def _restored(facts: Facts, one: UncleanElections) -> bool:
+    """Returns whether the log directories without which the last leaders were elected are back, with their records."""
+    return (
+        bool(one.leaders)
+        and not one.passed_over
+        and all(facts.emptied.restored(leader, one.topic_id) is not None for leader in one.leaders)
+    )
+
+
+def _severity(one: UncleanElections, *, restored: bool) -> Severity:
+    if not _only_last_leaders(one) and not restored:
         return Severity.CRITICAL
     return Severity.INFO if one.most_replicas == 1 else Severity.WARNING
 
 
 def _loss(facts: Facts, one: UncleanElections) -> str:
+    if _restored(facts, one):
+        return restored_sentence(one.leaders)
     if _only_last_leaders(one):
         return unflushed_sentence(one.leaders, only_replica=one.most_replicas == 1)
     passed_over = and_join(one.passed_over, 6) if one.passed_over else "unknown"
@@ -110,7 +124,10 @@ def _loss(facts: Facts, one: UncleanElections) -> str:
     copies = copy_sentence(facts, (*one.passed_over, *(node for replicas in emptied for node in replicas.others)))
     if emptied and not one.passed_over:
         without = numbered("Broker", sorted({replicas.broker for replicas in emptied}), 6)
-        return f"{without} led last, and came back without the log directory: all records may be lost.{copies}"
+        returned = not any(replicas in facts.emptied.lasting for replicas in emptied)
+        lost = "it is back, but another replica may have led since: records may be lost" if returned else "all records"
+        may = "" if returned else " may be lost"
+        return f"{without} led last, and came back without the log directory: {lost}{may}.{copies}"
     return (
         f"{brokers} elected; in sync before and not elected: {passed_over}. Acknowledged records may be lost.{copies}"
     )
@@ -120,6 +137,12 @@ def _remedy(facts: Facts, one: UncleanElections) -> tuple[str, ...]:
     check: tuple[str, ...] = ()
     if one.topic is not None:
         check = ("# Check the leader and the in-sync replicas now", describe_topic(facts, one.topic, one.leaders))
+    if _restored(facts, one):
+        return (
+            "# Copy what clients wrote meanwhile from the directories that were kept aside when the former disk was "
+            "mounted",
+            *check,
+        )
     if _only_last_leaders(one):
         brokers = f"broker{'' if len(one.leaders) == 1 else 's'} {and_join(one.leaders, 6)}"
         return (
@@ -141,7 +164,10 @@ def _resolved(facts: Facts, subject: Subject) -> str:
         subject.name in (recovery.topic, topic_text(None, recovery.topic_id)) for recovery in facts.quorum.recovering
     )
     now = f"{plural(recovering, 'partition')} of it still RECOVERING" if recovering else "no partition of it RECOVERING"
-    return f"No further unclean election of {subject}; {now}. Records that were lost are not restored."
+    lost = "Records that were lost are not restored."
+    if restored := facts.emptied.restored_of(subject.name):
+        lost = restored_sentence(one.broker for one in restored)
+    return f"No further unclean election of {subject}; {now}. {lost}"
 
 
 RULE = Rule(

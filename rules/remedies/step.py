@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from rules.claims.claim import Claim
+from rules.claims.claim import YES, Claim, Question, of_each
 from rules.claims.statement import Statement
 from rules.model.identifiers import NodeId
 
@@ -101,8 +101,9 @@ def starts(text: str, *nodes: NodeId) -> Step:
 
 
 def restarts(text: str, *nodes: NodeId) -> Step:
-    """Returns a line that stops these nodes, and starts them."""
-    return does(text, (Act.STOP, nodes), (Act.START, nodes))
+    """Returns a line that stops these nodes, and starts them: `safe-to-restart` must not forbid that."""
+    plan = Plan(does=tuple(Action(act, node) for act in (Act.STOP, Act.START) for node in nodes))
+    return Step(text, plan, *of_each(Question.ADVISED, nodes, YES))
 
 
 def started(remedy: Iterable[str]) -> tuple[NodeId, ...]:

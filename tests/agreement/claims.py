@@ -8,7 +8,6 @@ from rules.claims.claim import Claim, Question
 from rules.claims.statement import claims_of
 from rules.finding import Finding
 from rules.formatting import as_found
-from rules.model.identifiers import NodeId
 from tests.agreement.outputs import Outputs
 from tests.agreement.said import Said
 
@@ -46,10 +45,9 @@ def _of_reported(outputs: Outputs) -> Iterator[Said]:
 
 def _says_the_cost(claim: Claim, reported: Alert | Finding, outputs: Outputs) -> bool:
     """Returns whether a remedy that restarts a node says itself all that speaks against the restart."""
-    if claim.question is not Question.ADVISED or claim.node is None:
-        return False
+    restart = outputs.restarts.get(claim.node) if claim.question is Question.ADVISED and claim.node else None
     remedy = "\n".join(reported.remedy)
-    return all(reason in remedy for reason in outputs.restarts[NodeId(claim.node)].against)
+    return restart is not None and all(reason in remedy for reason in restart.against)
 
 
 def _of_restarts(outputs: Outputs) -> Iterator[Said]:

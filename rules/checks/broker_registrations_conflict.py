@@ -44,6 +44,7 @@ from rules.formatting import and_join, numbered, utc_text
 from rules.model.identifiers import Millis
 from rules.model.membership import BrokerRegistration
 from rules.model.subject import Subject
+from rules.remedies.step import restarts
 from rules.rule import Rule
 
 ROLL = Threshold(
@@ -135,11 +136,13 @@ def _without_listener(
             "registered_at": utc_text(broker.at.timestamp_ms),
         },
         remedy=(
-            f"# Add {names} to listeners, advertised.listeners and listener.security.protocol.map of broker "
-            f"{broker.id}, and restart it",
+            restarts(
+                f"# Add {names} to listeners, advertised.listeners and listener.security.protocol.map of broker "
+                f"{broker.id}, and restart it",
+                broker.id,
+            ),
             "# If the others are to lose it, go on with their rolling restart",
         ),
-        starts=(broker.id,),
         hold_ms=thresholds.ms(ROLL.name),
     )
 
@@ -196,7 +199,11 @@ def _in_another_rack(alive: list[BrokerRegistration], broker: BrokerRegistration
                 "since": utc_text(since),
             },
             remedy=(
-                f"# If it should not have changed, start broker {broker.id} in rack {former}, with its log directories",
+                restarts(
+                    f"# If it should not have changed, start broker {broker.id} in rack {former}, with its log "
+                    "directories",
+                    broker.id,
+                ),
                 "# Otherwise have the replicas placed for the racks as they are: kafka-reassign-partitions.sh "
                 "--generate for its topics, and then --execute",
             ),

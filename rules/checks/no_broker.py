@@ -28,6 +28,7 @@ from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
+from rules.remedies.step import starts
 from rules.rule import Rule
 
 NEW_FOR = Threshold(
@@ -89,12 +90,14 @@ def _finding(facts: Facts, left: Unregistration | None, age_ms: Millis) -> Findi
             "quorum_has_existed_for": ms_text(age_ms),
         },
         remedy=(
-            "# Start the brokers, or read in their logs which controllers they ask and why they do not register",
+            starts(
+                "# Start the brokers, or read in their logs which controllers they ask and why they do not register",
+                *gone,
+            ),
             "# Compare the cluster.id in the meta.properties of a broker and of a controller"
             + (f": it is {quorum.cluster_id} here" if quorum.cluster_id else ""),
             describe_status(facts),
         ),
-        starts=tuple(dict.fromkeys(gone)),
     )
 
 

@@ -33,6 +33,7 @@ from rules.model.membership import BrokerRegistration
 from rules.model.replica import Poll, Replica, ReplicaHistory
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
+from rules.remedies.step import restarts
 from rules.rule import Rule
 
 LAG = Threshold(
@@ -141,11 +142,10 @@ def _finding(
         remedy=(
             f"# Check in the log of broker {node} why it does not read the metadata log: network to controller "
             f"{poll.leader_id}, its metadata disk, long pauses",
-            f"# If it does not recover, restart broker {node} by a controlled shutdown",
+            restarts(f"# If it does not recover, restart broker {node} by a controlled shutdown", node),
             "# Check whether other brokers lag too",
             describe_status(facts),
         ),
-        starts=(node,),
     )
 
 

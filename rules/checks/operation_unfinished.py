@@ -47,6 +47,7 @@ from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_features, list_reassignments
 from rules.remedies.start_conditions import start_as_broker
+from rules.remedies.step import restarts, starts
 from rules.rule import Rule
 
 REASSIGNMENT = Subject("partition reassignment")
@@ -148,8 +149,15 @@ def _reassignment(facts: Facts, late: list[Reassignment], newest: Millis) -> Fin
             ),
         },
         remedy=(
-            *((f"# Start {numbered('broker', stopped, _MOST_NAMED)}, or cancel the reassignment",) if stopped else ()),
-            *(f"# Cancel the reassignment, or {start_as_broker(node)}" for node in controllers[:_MOST_NAMED]),
+            *(
+                (starts(f"# Start {numbered('broker', stopped, _MOST_NAMED)}, or cancel the reassignment", *stopped),)
+                if stopped
+                else ()
+            ),
+            *(
+                restarts(f"# Cancel the reassignment, or {start_as_broker(node)}", node)
+                for node in controllers[:_MOST_NAMED]
+            ),
             list_reassignments(facts),
             "# If every broker runs, remove a replication throttle that is left: "
             "leader.replication.throttled.rate and follower.replication.throttled.rate",
@@ -203,9 +211,11 @@ def _shutdown(facts: Facts, broker: BrokerRegistration, since: Millis, newest: M
             f"# Read in the log of broker {broker.id} what its shutdown waits for",
             "# Compare last-applied-record-lag-ms of kafka.server:type=broker-metadata-metrics on the other brokers: "
             "one that does not apply the metadata holds every controlled shutdown",
-            f"# If its log stands still, take a thread dump and end its process, then start broker {broker.id}",
+            restarts(
+                f"# If its log stands still, take a thread dump and end its process, then start broker {broker.id}",
+                broker.id,
+            ),
         ),
-        starts=(broker.id,),
         condition_age_ms=Millis(newest - since),
     )
 
@@ -245,7 +255,6 @@ def _in_zookeeper_mode(facts: Facts, migration: ZkMigration, brokers: list[Broke
             *(() if over else (_FINALIZE,)),
             describe_features(facts),
         ),
-        starts=tuple(broker.id for broker in brokers),
     )
 
 
@@ -256,10 +265,12 @@ _FINALIZE = (
 
 
 def _restart_in_kraft_mode(brokers: list[BrokerRegistration]) -> str:
-    names = numbered("broker", [broker.id for broker in brokers], _MOST_NAMED)
-    return (
+    ids = [broker.id for broker in brokers]
+    names = numbered("broker", ids, _MOST_NAMED)
+    return restarts(
         f"# Restart {names} in KRaft mode{', one after the other' if len(brokers) > 1 else ''}: process.roles=broker, "
-        "node.id as the former broker.id, the controllers' addresses, and no zookeeper.connect"
+        "node.id as the former broker.id, the controllers' addresses, and no zookeeper.connect",
+        *ids,
     )
 
 

@@ -43,6 +43,7 @@ from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_topic
+from rules.remedies.step import restarts
 from rules.rule import Rule
 
 _RECENT_MS = 120_000
@@ -136,9 +137,8 @@ def _of_registration(kind: NodeKind, one: Rewrites, now_ms: Millis) -> Finding:
         evidence={"node": f"{kind} {node}", "minutes": one.minutes, "since": utc_text(one.since_timestamp_ms)},
         remedy=(
             f"# Check in the log of {kind} {node} why it registers again",
-            f"# If the log does not say it, restart {kind} {node}",
+            restarts(f"# If the log does not say it, restart {kind} {node}", node),
         ),
-        starts=(node,),
         condition_age_ms=Millis(now_ms - one.since_timestamp_ms),
     )
 

@@ -44,6 +44,7 @@ from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import FEATURES_TOOL, describe_features, upgrade_feature
+from rules.remedies.step import starts
 from rules.remedies.unregister import unregister_steps
 from rules.rule import Rule
 
@@ -172,8 +173,11 @@ def _upgrade_or_remove(facts: Facts, node: RegisteredNode) -> Iterable[str]:
         yield f"# Remove its registration: node {node.registration.id} runs as a controller only"
         yield from unregister_steps(facts, [node])
         return
-    upgrade = f"Upgrade {node.name}" if node.running else f"Start {node.name} (not running) with a newer version"
-    yield f"# {upgrade}: it cannot take part with the version that it registered last"
+    why = "it cannot take part with the version that it registered last"
+    if node.running:
+        yield f"# Upgrade {node.name}: {why}"
+    else:
+        yield starts(f"# Start {node.name} (not running) with a newer version: {why}", node.registration.id)
     yield from _if_gone(facts, [] if node.running else [node])
 
 
@@ -229,7 +233,9 @@ def _catch_up(facts: Facts, behind: list[RegisteredNode]) -> Iterable[str]:
         in_turn = "" if len(running) == 1 else ", one after the other"
         yield f"# Upgrade {and_join(running, 8)} to the version of the others{in_turn}"
     if stopped:
-        yield f"# Start {and_join(node.name for node in stopped)} (not running) with the version of the others"
+        names = and_join(node.name for node in stopped)
+        ids = (node.registration.id for node in stopped)
+        yield starts(f"# Start {names} (not running) with the version of the others", *ids)
         yield from _if_gone(facts, stopped)
     if left_over:
         names = and_join(node.name for node in left_over)

@@ -44,6 +44,7 @@ from rules.model.identifiers import NodeId
 from rules.model.membership import Voter, majority, tolerated_failures
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import allow, describe_status, remove_controller, wait_for_pending_change
+from rules.remedies.step import starts
 from rules.rule import Rule
 
 
@@ -84,7 +85,7 @@ def _without_controller(facts: Facts, voter: Voter, voters: int) -> Finding:
         f"# If node {node} should be a controller, add controller to its process.roles and a controller listener, "
         "and start it",
         *_removal(facts, voter),
-        *(() if broker is None else (f"# Start broker {node} again, if it has ended",)),
+        *(() if broker is None else (starts(f"# Start broker {node} again, if it has ended", node),)),
     )
     what = Statement(
         f"runs no controller: {cause}. It grants no vote and cannot lead", claim(Question.VOTES, NO, node=node)

@@ -13,6 +13,9 @@ from rules.claims.claim import YES, Claim, Question, of_each
 from rules.claims.statement import Statement
 from rules.model.identifiers import NodeId
 
+_MOST_CLAIMED = 8
+"""Nodes of which a step claims that it restarts them: a text names no more."""
+
 
 class Act(StrEnum):
     """What a step does to a node. A restart is a stop and a start."""
@@ -103,7 +106,7 @@ def starts(text: str, *nodes: NodeId) -> Step:
 def restarts(text: str, *nodes: NodeId) -> Step:
     """Returns a line that stops these nodes, and starts them: `safe-to-restart` must not forbid that."""
     plan = Plan(does=tuple(Action(act, node) for act in (Act.STOP, Act.START) for node in nodes))
-    return Step(text, plan, *of_each(Question.ADVISED, nodes, YES))
+    return Step(text, plan, *of_each(Question.ADVISED, nodes[:_MOST_CLAIMED], YES))
 
 
 def started(remedy: Iterable[str]) -> tuple[NodeId, ...]:

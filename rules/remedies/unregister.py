@@ -21,7 +21,7 @@ from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import unregister_broker, unregister_controller, upgrade_feature
 from rules.remedies.start_conditions import start_as_broker
-from rules.remedies.step import restarts
+from rules.remedies.step import restarts, starts
 
 _MOST_STARTED = 4
 """How many controllers a remedy starts once more: all remedies together must not grow with the square."""
@@ -66,7 +66,10 @@ def _controller_steps(facts: Facts, controllers: list[NodeId], gone: Sequence[Re
         yield f"# First move the replicas of {node.name} to others: its node runs as a controller only"
         yield unregister_broker(facts, node.registration.id)
     if brokers := [node for node in brokers if not node.left_over]:
-        yield f"# First start {_named(brokers)} in Kafka 4.4 or newer, or unregister it if it no longer exists"
+        ids = [node.registration.id for node in brokers]
+        yield starts(
+            f"# First start {_named(brokers)} in Kafka 4.4 or newer, or unregister it if it no longer exists", *ids
+        )
     blocking = [node for node in short if node.role == "controller"]
     yield from _raise_level(facts, blocking)
     ids = [node.registration.id for node in blocking[:_MOST_STARTED]]

@@ -23,6 +23,7 @@ from rules.formatting import visible
 from rules.model.job_state import JobState
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
+from rules.remedies.step import Step
 from tests.agreement import text
 from tests.golden_file import assert_golden
 from tests.remedy_conflicts import conflicts
@@ -31,6 +32,9 @@ from tests.unit.connectors.sinks.sink_alerts import ALERT_SCHEMA, NOON_MS
 from tests.unit.rules.hidden_text import EVIL, LINE_BREAKS, OTHERS, texts, with_hosts
 
 TOOLS = "acls cluster features log-dirs metadata-quorum reassign-partitions server-start server-stop storage topics"
+_BROKER = re.compile(r"#.* (re)?(start|stop) brokers? \d", re.IGNORECASE)
+_NO_STEP = re.compile(r"# (To stop broker|If it .* unregister)")
+"""How a broker is stopped, and what is done with one that does not come back."""
 COMMAND = re.compile(rf"kafka-({TOOLS.replace(' ', '|')})\.sh ")
 
 
@@ -83,6 +87,14 @@ def test_each_step_of_a_remedy_is_one_command_or_one_sentence(rule: str) -> None
 def test_remedies_agree(rule: str) -> None:
     for case, observed in observed_in_cases(rule):
         assert conflicts(evaluated(observed).findings) == [], case.id
+
+
+@pytest.mark.parametrize("rule", ALL_RULES)
+def test_a_step_that_starts_or_stops_a_broker_says_so_as_a_value(rule: str) -> None:
+    for case, observed in observed_in_cases(rule):
+        steps = (step for finding in evaluated(observed).findings for step in finding.remedy)
+        read = [step for step in steps if not isinstance(step, Step) and _BROKER.match(step)]
+        assert [step for step in read if not _NO_STEP.match(step)] == [], case.id
 
 
 @pytest.mark.parametrize("rule", ALL_RULES)

@@ -62,6 +62,8 @@ class CompleteLog:
     """Of the last record of the log."""
     epoch_ends: Mapping[Epoch, Offset]
     """For each leader epoch in the log's segments, the offset after its last record there."""
+    epoch_begins: Mapping[Epoch, tuple[Offset, int]]
+    """For each leader epoch whose beginning is in the segments, the offset and the checksum of its first batch."""
     newest_ms: int
     """Timestamp of the newest record."""
     kraft_version: int
@@ -130,6 +132,7 @@ class _Reading:
         self._next = 0
         self._epoch = 0
         self._epoch_ends: dict[Epoch, Offset] = {}
+        self._epoch_begins: dict[Epoch, tuple[Offset, int]] = {}
         self._newest_ms = 0
 
     def start(self, item: ReadStart) -> None:
@@ -179,7 +182,10 @@ class _Reading:
         self._add_epoch(batch)
 
     def _add_epoch(self, batch: RecordBatch) -> None:
-        self._epoch_ends[Epoch(batch.leader_epoch)] = Offset(batch.last_offset + 1)
+        epoch = Epoch(batch.leader_epoch)
+        if epoch not in self._epoch_ends and (self._epoch_ends or batch.base_offset == 0):
+            self._epoch_begins[epoch] = (Offset(batch.base_offset), batch.crc)
+        self._epoch_ends[epoch] = Offset(batch.last_offset + 1)
 
     def _add_records(self, chunk: bytes, batch: RecordBatch, *, in_snapshot: bool) -> None:
         if not any(marker in chunk[batch.body : batch.end] for marker in _MARKERS):
@@ -254,6 +260,7 @@ class _Reading:
             end_offset=self._next,
             epoch=self._epoch,
             epoch_ends=self._epoch_ends,
+            epoch_begins=self._epoch_begins,
             newest_ms=self._newest_ms,
             kraft_version=int(version),
             voters=voters,

@@ -155,7 +155,7 @@ def _refusal(candidate: Elector, voter: Voter, now: Elector) -> str | None:
     if now.runs is Part.LOST:
         return "down"
     if now.key != voter.key:
-        return "its disk was replaced"
+        return "its directory id is another one"
     if candidate.log_end is not None and now.log_end is not None and now.log_end > candidate.log_end:
         return "its log is ahead"
     return None

@@ -20,9 +20,10 @@ log is certain to survive the next election:
   its start cuts the log off at the damage.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf
 
 from rules.formatting import needed_text
 from rules.model.identifiers import Epoch, LogEnd, Offset, ReplicaKey
@@ -45,6 +46,13 @@ class StoppedDisk:
     """Where its log is damaged before its end, as a clause; None if it is not."""
     epoch_ends: Mapping[Epoch, Offset] = field(default_factory=dict)
     """For each leader epoch in the log's segments, the offset after its last record there."""
+    epoch_begins: Mapping[Epoch, tuple[Offset, int]] = field(default_factory=dict)
+    """For each leader epoch whose beginning is in them, the offset and the checksum of its first batch.
+
+    A quorum that was restored from copies uses its next epoch number again: the number alone names two epochs.
+    """
+    voted: ReplicaKey | None = None
+    """Whom it voted for in the newest epoch that it knows; None if for nobody, or if that is not known."""
     unreadable: str | None = None
     """Why the log cannot be written as a snapshot, as a clause; None if it can."""
 
@@ -70,19 +78,37 @@ class DiskSurvival:
     """Those of them whose log is damaged before its end."""
     absent: tuple[ReplicaKey, ...]
     """Voters whose disks are missing."""
+    unproved: tuple[ReplicaKey, ...]
+    """Those of the present whose disks have another directory id, and no vote for themselves with the recorded one."""
     needed: int
     """How many voters' disks are needed to know that one of them has every committed record."""
     electable: bool
     """These voters could elect a leader if all of them ran and reached each other."""
+    outdated: bool = False
+    """Whether another node has records that all voters once had, and lack."""
 
     @property
     def holds_all_committed(self) -> bool:
         """Whether `best` certainly has every record that was committed."""
-        return len(self.present) - len(self.damaged) >= self.needed
+        return self.proved and not self.outdated
+
+    @property
+    def proved(self) -> bool:
+        """Whether enough of these disks are as their voters left them, by what is on them alone.
+
+        A disk with another directory id may have been empty and have fetched the log from a leader. There was one while
+        a majority had their own disks: so that is no more of them than the quorum tolerates failures.
+        """
+        fetched = min(len(self.unproved), tolerated_failures(len(self.voters.keys)))
+        return len(self.present) - len(self.damaged) - fetched >= self.needed
 
 
-def disk_survival(disks: Iterable[StoppedDisk]) -> DiskSurvival | None:
-    """Evaluates the surviving disks; None if none of them is a voter's."""
+def disk_survival(disks: Iterable[StoppedDisk], other_ids: Collection[ReplicaKey] = ()) -> DiskSurvival | None:
+    """Evaluates the surviving disks; None if none of them is a voter's.
+
+    `other_ids`: the voters whose disks have another directory id (`rules.rescue.directory_ids`), and are given with the
+    recorded one.
+    """
     ordered = sorted(disks, key=lambda disk: (disk.position, disk.key), reverse=True)
     if not ordered:
         return None
@@ -101,6 +127,7 @@ def disk_survival(disks: Iterable[StoppedDisk]) -> DiskSurvival | None:
         damaged=tuple(sorted(disk.key for disk in of_voters if not disk.intact)),
         unsound=tuple(sorted(unsound)),
         absent=tuple(key for key in keys if key not in positions),
+        unproved=tuple(sorted(disk.key for disk in of_voters if disk.key in other_ids and disk.voted != disk.key)),
         needed=tolerated_failures(len(keys)) + 1,
         electable=len(positions) >= majority(len(keys)),
     )
@@ -166,7 +193,7 @@ def node_decisions(logs: Sequence[StoppedDisk], voters: VoterSet) -> tuple[NodeD
     ends = (ordered[needed - 1], ordered[0])
     references = [min((log for log in sound if log.position == end), key=lambda log: log.key) for end in ends]
     for survives in references:
-        if sum(log.unreadable is None and _is_beginning(log, survives) for log in sound) >= needed:
+        if sum(log.unreadable is None and is_beginning(log, survives) for log in sound) >= needed:
             by_key = sorted(logs, key=lambda log: log.key)
             return tuple(_decision(log, survives, voter=log.key in voters.keys) for log in by_key)
     return _refused(logs, _refusal(of_voters, references[-1], needed))
@@ -192,7 +219,7 @@ def start_order(decisions: Iterable[NodeDecision], logs: Iterable[StoppedDisk]) 
 def _decision(log: StoppedDisk, survives: StoppedDisk, *, voter: bool) -> NodeDecision:
     if log.damage is not None:
         reason = f"its log is damaged {log.damage}"
-    elif log.unreadable is None and _is_beginning(log, survives):
+    elif log.unreadable is None and is_beginning(log, survives):
         same = log.position == survives.position
         reason = "its log holds every record that survives" if same else "its log is a beginning of the surviving log"
         return NodeDecision(key=log.key, action=NodeAction.APPLY, reason=reason)
@@ -207,9 +234,9 @@ def _decision(log: StoppedDisk, survives: StoppedDisk, *, voter: bool) -> NodeDe
     return NodeDecision(key=log.key, action=action, reason=reason)
 
 
-def _is_beginning(log: StoppedDisk, whole: StoppedDisk) -> bool:
+def is_beginning(log: StoppedDisk, whole: StoppedDisk) -> bool:
     """Whether the other log holds all of this one: this one's last epoch goes at least as far there (KIP-595)."""
-    if log.position > whole.position:
+    if log.position > whole.position or log.epoch >= _contradicted(log, whole):
         return False
     end = whole.epoch_ends.get(log.epoch)
     if end is None:
@@ -218,11 +245,18 @@ def _is_beginning(log: StoppedDisk, whole: StoppedDisk) -> bool:
     return log.end_offset <= end
 
 
+def _contradicted(log: StoppedDisk, whole: StoppedDisk) -> float:
+    """Returns the first leader epoch that begins otherwise in the other log: the number was used twice."""
+    both = log.epoch_begins.keys() & whole.epoch_begins.keys()
+    return min((epoch for epoch in both if log.epoch_begins[epoch] != whole.epoch_begins[epoch]), default=inf)
+
+
 def _common_end(log: StoppedDisk, whole: StoppedDisk) -> Offset:
     """Returns where this log would be cut to follow the other one: they are the same below (KIP-595)."""
-    if _is_beginning(log, whole):
+    if is_beginning(log, whole):
         return log.end_offset
-    common = max(log.epoch_ends.keys() & whole.epoch_ends.keys(), default=None)
+    different = _contradicted(log, whole)
+    common = max((one for one in log.epoch_ends.keys() & whole.epoch_ends.keys() if one < different), default=None)
     return Offset(0) if common is None else min(log.epoch_ends[common], whole.epoch_ends[common])
 
 

@@ -14,15 +14,15 @@ from rich.text import Text
 from connectors.gather.endpoint_probe import probe_once
 from connectors.gather.node_directory import ProbeTarget
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.logdir.log_dir_files import PARTITION
+from connectors.logdir.log_dir_files import META_PROPERTIES, PARTITION
 from rules.finding import Plain
-from rules.formatting import and_join, iso, printable_step, visible
-from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
+from rules.formatting import and_join, iso, numbered, printable_step, visible
+from rules.model.identifiers import Endpoint, NodeId
 from rules.model.membership import Voter
 from rules.model.monitoring import Answer, Connection, Probe, Resolution
-from rules.rescue.node_decisions import NodeAction, start_order
+from rules.rescue.node_decisions import DiskSurvival, NodeAction, start_order
 from rules.rescue.voter_override import OverrideOutcome, initial_controllers
-from streaming.rescue.rescue_plan import AssessedDisk, RescuePlan, recorded_voters, transcript
+from streaming.rescue.rescue_plan import AssessedDisk, RescuePlan, controllers, recorded_voters, transcript
 from streaming.status.log_dir_status import EmptyLogDir
 from streaming.status.status_tables import remedy_line
 
@@ -80,10 +80,11 @@ def plan_text(plan: RescuePlan, probes: Sequence[ProbedEndpoint] = ()) -> Text:
         out.append(f"  {_disk(disk)}\n")
     for empty in plan.empty:
         of = empty.key or "unknown node"
-        out.append(f"  {visible(f'{of} (empty: not a voter, {empty.folder})')}\n")
+        what = "empty, with the directory id of a voter" if plan.keeps_id(empty) else "empty: not a voter"
+        out.append(f"  {visible(f'{of} ({what}, {empty.folder})')}\n")
     if plan.survival is not None:
         best = and_join(plan.survival.best)
-        held = "every committed record" if plan.survival.holds_all_committed else "more than the other disks"
+        held = "every committed record" if plan.survival.holds_all_committed else _held(plan.survival)
         each = "it holds" if len(plan.survival.best) == 1 else "each holds"
         out.append(f"  continue with {visible(best)}: {each} {held}\n", "bold")
         recorded = recorded_voters(plan.survival.voters)
@@ -118,6 +119,10 @@ def _headline(plan: RescuePlan) -> tuple[str, str, str]:
     """Returns a word, its style, and a clause."""
     if plan.must_be_repaired:
         return (" REPAIR FIRST ", "bold white on red", "too few voters would start with what is on their disks")
+    if plan.newer_brokers and plan.outcome in (None, OverrideOutcome.NO_CHANGE):
+        return (" OLDER THAN A BROKER ", "bold white on red", "a broker has records that no voter's disk has")
+    if plan.other_ids and plan.outcome is not OverrideOutcome.REJECTED:
+        return (" OTHER DIRECTORY IDS ", "bold black on yellow", "voters' logs are here, without their votes")
     if plan.startable:
         some = plan.damaged or plan.ending
         what = "start the voters with a sound log first" if some else "its voters only have to be started"
@@ -131,13 +136,19 @@ def _headline(plan: RescuePlan) -> tuple[str, str, str]:
     return _HEADLINES[plan.outcome]
 
 
+def _held(survival: DiskSurvival) -> str:
+    return "what is left of the voters' records" if survival.outdated else "more than the other disks"
+
+
 def _disk(one: AssessedDisk) -> str:
     disk = one.disk
     role = "voter" if one.key in one.voters.keys else "not a voter"
+    if one.other_id:
+        role = f"the log of voter {one.key} without its directory id"
     committed = f", committed below {disk.committed_below}" if disk.committed_below else ""
     ends = f"log ends at {disk.end_offset} in epoch {'unknown' if disk.epoch is None else disk.epoch}{committed}"
     newest = "no record read" if disk.newest_ms is None else f"newest record {iso(disk.newest_ms)}"
-    return visible(f"{one.key} ({role}, {disk.folder}): {ends}, {newest}")
+    return visible(f"{disk.key} ({role}, {disk.folder}): {ends}, {newest}")
 
 
 def plan_json(plan: RescuePlan) -> dict[str, Plain]:
@@ -152,7 +163,7 @@ def plan_json(plan: RescuePlan) -> dict[str, Plain]:
         "electable": survived.electable if survived else False,
         "refused": plan.refusal,
         "wanted": None if plan.provided is None else initial_controllers(plan.provided),
-        "startable": [str(key) for key in plan.startable],
+        "startable": [] if plan.other_ids else [str(key) for key in plan.startable],
         "proposed_initial_controllers": None if plan.proposed is None else initial_controllers(plan.proposed),
         "static": plan.static,
         "damaged_voters": [str(disk.key) for disk in plan.damaged],
@@ -171,8 +182,9 @@ def _disk_json(one: AssessedDisk, plan: RescuePlan) -> dict[str, Plain]:
     return {
         "folder": str(disk.folder),
         "node_id": one.key.id,
-        "directory_id": one.key.directory_id,
-        "voter": one.key in one.voters.keys,
+        "directory_id": None if one.key.directory_id is None else disk.key.directory_id,
+        "recorded_directory_id": one.key.directory_id if one.key in one.voters.keys else None,
+        "voter": not one.other_id and one.key in one.voters.keys,
         "log_end_offset": disk.end_offset,
         "last_epoch": disk.epoch,
         "committed_below": disk.committed_below,
@@ -208,8 +220,23 @@ def _steps(plan: RescuePlan) -> Iterable[str]:
         yield from _repairs(plan)
         yield "# Then plan again"
         return
-    yield from _steps_of_records(plan)
+    if plan.newer_brokers:
+        yield from _newer_brokers(plan.newer_brokers)
+    for one in plan.empty:
+        if one.key is not None and plan.keeps_id(one):
+            yield (
+                f"# Before controller {one.key.id} starts, remove the line directory.id from "
+                f"{one.folder / META_PROPERTIES}: the disk is empty, and with the id of voter {one.key} it would vote "
+                "for a log that lacks what its former disk had"
+            )
+    yield from _other_ids(plan) if plan.other_ids else _steps_of_records(plan)
     yield from _repairs(plan)
+    if plan.startable:
+        for key in plan.observers:
+            yield (
+                f"# Start controller {key.id} only after a leader is elected: its directory id is no voter's. It is an "
+                "observer then, and `kraftwatch check` has the commands that make it a voter"
+            )
     if plan.survival is not None and plan.survival.electable:
         for one in plan.empty:
             node = f"node {one.key.id}" if one.key else f"the node of {one.folder}"
@@ -227,13 +254,61 @@ def _repairs(plan: RescuePlan) -> Iterable[str]:
             yield f"# Before you start {role} {disk.key.id}: {problem.with_step}"
 
 
+def _newer_brokers(brokers: Sequence[AssessedDisk]) -> Iterable[str]:
+    of = numbered("broker", [one.key.id for one in brokers], 20)
+    yield (
+        "# Before you start anything, copy every log directory, and find newer copies of the controllers' logs: these "
+        f"lack records of {of}"
+    )
+    yield (
+        "# Without newer ones the records that only brokers have are lost. Then move __cluster_metadata-0 of every "
+        "broker away before it starts: it fetches the log of the controllers, and the data of partitions that they do "
+        "not know stays in directories that end in -stray"
+    )
+
+
+def _other_ids(plan: RescuePlan) -> Iterable[str]:
+    """Yields how voters get their directory ids back; what else is to be done is planned then."""
+    survival = plan.survival
+    assert survival is not None
+    of = controllers(disk.key for disk in plan.other_ids)
+    formatted = "meta.properties was formatted again over them, or directory.id is missing there"
+    if survival.proved:
+        yield f"# The logs of {of} are not lost: {formatted}. Write the recorded directory ids back"
+    else:
+        yield (
+            f"# If {formatted}, the logs of {of} are not lost: write the recorded directory ids back. This is so if "
+            "partition.metadata in __cluster_metadata-0 is older than meta.properties"
+        )
+        yield (
+            "# If not, a disk was replaced, and the new one fetched the log: find the former one first. Committed "
+            "records may be on it alone"
+        )
+    yield f"# Stop every controller ({and_join(sorted(survival.voters.ids))})"
+    yield "# Where a folder in a command is a copy, give the node's own metadata.log.dir (or the first of its log.dirs)"
+    for disk in plan.other_ids:
+        log_dir, directory = _log_dir(disk), disk.key.directory_id
+        yield f"# On the host of controller {disk.key.id}, as the user that Kafka runs as: copy the file, and change it"
+        yield f"cp -p {log_dir}/meta.properties {log_dir}.meta.properties-before-rescue"
+        yield f"sed -i -e '/^directory\\.id/d' -e '$a directory.id={directory}' {log_dir}/meta.properties"
+    if plan.startable:
+        yield from _start(plan)
+    else:
+        yield "# Plan again with the same directories before you start a controller"
+
+
+def _start(plan: RescuePlan) -> Iterable[str]:
+    wait = ", and wait for a leader" if plan.damaged or plan.ending else ""
+    then = "Then" if plan.other_ids or plan.newer_brokers else "No rescue is needed:"
+    yield f"# {then} start {controllers(plan.startable)}{wait}"
+    for disk in plan.damaged:
+        yield f"# Do not start controller {disk.key.id} with them: its log is damaged {disk.damage}"
+        yield from _start_damaged(disk)
+
+
 def _steps_of_records(plan: RescuePlan) -> Iterable[str]:
     if plan.startable:
-        wait = ", and wait for a leader" if plan.damaged or plan.ending else ""
-        yield f"# No rescue is needed: start {_controllers(plan.startable)}{wait}"
-        for disk in plan.damaged:
-            yield f"# Do not start controller {disk.key.id} with them: its log is damaged {disk.damage}"
-            yield from _start_damaged(disk)
+        yield from _start(plan)
         return
     unsound = plan.damaged and plan.outcome is OverrideOutcome.NO_CHANGE
     if plan.obstacle is not None and (plan.outcome is None or unsound):
@@ -266,7 +341,7 @@ def _rescue(plan: RescuePlan, provided: Sequence[Voter]) -> Iterable[str]:
         yield _command(by_key[key], provided)
     for one in left:
         yield f"# Do not change controller {one.key.id}: {one.reason}"
-    yield f"# Start {_controllers(first)}, the most complete log first, and wait for a leader"
+    yield f"# Start {controllers(first)}, the most complete log first, and wait for a leader"
     yield _quorum_command(provided, "--status")
     ids = and_join(key.id for key in first)
     yield f"# LeaderId must be one of {ids}, and CurrentVoters must show the new endpoints"
@@ -351,7 +426,7 @@ def _refused(plan: RescuePlan, reason: str) -> Iterable[str]:
         return
     more = survival.voters.majority - len(survival.present)
     yield (
-        f"# Find {_controllers(survival.absent)}, or their disks: with {more} more the quorum can be started or "
+        f"# Find {controllers(survival.absent)}, or their disks: with {more} more the quorum can be started or "
         "rescued. New endpoints cannot replace a lost majority (KIP-1347)"
     )
     best = next(disk for disk in plan.disks if disk.key == survival.best[0])
@@ -376,7 +451,7 @@ def _too_few_sound(plan: RescuePlan) -> Iterable[str]:
     survival, damaged = plan.survival, [disk.key for disk in plan.damaged]
     more = survival.voters.majority - (len(survival.present) - len(damaged))
     yield (
-        f"# Do not start {_controllers(damaged)}: a start cuts off what follows the damage, which may be the only copy "
+        f"# Do not start {controllers(damaged)}: a start cuts off what follows the damage, which may be the only copy "
         "of committed records"
     )
     yield "# Copy the log directories of all controllers and brokers before anything else"
@@ -407,11 +482,6 @@ def _plan_command(plan: RescuePlan, provided: Sequence[Voter]) -> str:
 def _quorum_command(provided: Sequence[Voter], describe: str) -> str:
     at = quote(",".join(str(voter.endpoints[0]) for voter in provided))
     return f"kafka-metadata-quorum.sh --bootstrap-controller {at} describe {describe}"
-
-
-def _controllers(keys: Iterable[ReplicaKey]) -> str:
-    ids = [key.id for key in keys]
-    return f"controller {ids[0]}" if len(ids) == 1 else f"controllers {and_join(ids)}"
 
 
 def proposal(plan: RescuePlan) -> tuple[Voter, ...]:

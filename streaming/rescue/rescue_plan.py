@@ -4,14 +4,15 @@ Nothing is written. No released Kafka has the override: this is what an operator
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from connectors.errors import UsageError
 from connectors.logdir.complete_log import read_complete_log
 from connectors.logdir.log_dir_files import ElectionState, checkpoint_name, open_files
-from rules.formatting import and_join, plural
+from rules.formatting import and_join, numbered, plural
 from rules.model.identifiers import Epoch, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter, VoterSet
+from rules.rescue.directory_ids import is_copy, other_ids
 from rules.rescue.node_decisions import (
     DiskSurvival,
     NodeAction,
@@ -19,6 +20,7 @@ from rules.rescue.node_decisions import (
     StoppedDisk,
     disk_survival,
     held_by_majority,
+    is_beginning,
     node_decisions,
     overrides_in,
 )
@@ -36,7 +38,7 @@ from streaming.status.log_dir_status import EmptyLogDir, LogDirContents, cluster
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssessedDisk(StoppedDisk):
-    """One disk in the plan."""
+    """One disk in the plan. Its key is that of the voter whose log it has, also under another directory id."""
 
     disk: LogDirContents
     difference: OverrideDifference | None
@@ -46,6 +48,11 @@ class AssessedDisk(StoppedDisk):
     def snapshot(self) -> str:
         """The snapshot that an override would write here: it ends where this log ends (KIP-1347, Snapshot Creation)."""
         return checkpoint_name(self.end_offset, self.epoch)
+
+    @property
+    def other_id(self) -> bool:
+        """Whether it has a voter's log under another directory id, or none."""
+        return self.key.directory_id not in (None, self.disk.key.directory_id)
 
     @property
     def is_voter(self) -> bool:
@@ -58,10 +65,12 @@ def assess(
 ) -> AssessedDisk:
     """Returns the disk with where its log ends, read as it would be written to a snapshot."""
     epoch_ends: Mapping[Epoch, Offset] = {}
+    epoch_begins: Mapping[Epoch, tuple[Offset, int]] = {}
     unreadable = None
     try:
         with open_files(disk.folder) as files:
-            epoch_ends = read_complete_log(files, static=static).epoch_ends
+            log = read_complete_log(files, static=static)
+        epoch_ends, epoch_begins = log.epoch_ends, log.epoch_begins
     except UsageError as error:
         unreadable = str(error)
     damage = disk.damage
@@ -75,6 +84,8 @@ def assess(
         if damage is None
         else f"at offset {disk.end_offset} ({damage.file}, byte {damage.position}) and goes on at {damage.resumes_at}",
         epoch_ends=epoch_ends,
+        epoch_begins=epoch_begins,
+        voted=disk.election.voted if isinstance(disk.election, ElectionState) else None,
         unreadable=unreadable,
         disk=disk,
         difference=difference,
@@ -90,6 +101,10 @@ class RescuePlan:
     empty: tuple[EmptyLogDir, ...]
     """Log directories without a record: whatever their node was, they are not a voter's."""
     survival: DiskSurvival | None
+    newer_brokers: tuple[AssessedDisk, ...]
+    """Brokers with records that no voter has, although every voter's disk is given."""
+    later: frozenset[ReplicaKey]
+    """Voters whose disks have another directory id, and fetch from a leader before they get the recorded one back."""
     provided: tuple[Voter, ...] | None
     outcome: OverrideOutcome | None
     """The worst of all disks; None without a list."""
@@ -111,6 +126,8 @@ class RescuePlan:
             return None
         if any(disk.difference is not None and disk.difference.lost_listeners for disk in self.disks):
             return "the list holds one endpoint for each voter, and other recorded listeners would be lost"
+        if self.other_ids:
+            return f"the directory ids of {controllers(disk.key for disk in self.other_ids)} must be written back first"
         return self.obstacle
 
     @property
@@ -120,20 +137,27 @@ class RescuePlan:
             (decision.reason for decision in self.decisions if decision.action is NodeAction.REFUSE), default=None
         )
 
+    def keeps_id(self, empty: EmptyLogDir) -> bool:
+        """Whether an empty disk has the directory id of a voter: it was restored or formatted with the former one."""
+        return self.survival is not None and not self.static and empty.key in self.survival.voters.keys
+
     def decision(self, key: ReplicaKey) -> NodeDecision:
         """Returns what a rescue does with one of the nodes."""
         return next(one for one in self.decisions if one.key == key)
 
     @property
     def startable(self) -> tuple[ReplicaKey, ...]:
-        """The voters that only have to be started: no endpoint changes, and a majority of sound logs is there."""
+        """The voters that only have to be started, with their recorded directory ids.
+
+        No endpoint changes, and a majority of sound logs is there.
+        """
         survival = self.survival
         unchanged = self.outcome is OverrideOutcome.NO_CHANGE or (self.provided is None and self.proposed is None)
         same = len({disk.voters.voters for disk in self.disks}) == 1
         if survival is None or not unchanged or not same:
             return ()
         ending = {disk.key for disk in self.ending}
-        sound = tuple(key for key in survival.present if key not in survival.unsound and key not in ending)
+        sound = tuple(key for key in survival.present if key not in {*survival.unsound, *ending, *self.later})
         return sound if len(sound) >= survival.voters.majority else ()
 
     @property
@@ -149,6 +173,20 @@ class RescuePlan:
             return False
         starting = [key for key in survival.present if key not in ending]
         return survival.electable and len(starting) < survival.voters.majority
+
+    @property
+    def other_ids(self) -> tuple[AssessedDisk, ...]:
+        """The disks of voters that get their recorded directory id back."""
+        return tuple(disk for disk in self.disks if disk.other_id and disk.key not in self.later)
+
+    @property
+    def observers(self) -> tuple[ReplicaKey, ...]:
+        """The controllers whose disks have a record, and no voter's directory id until a leader is elected."""
+        return tuple(
+            disk.key
+            for disk in self.disks
+            if disk.key in self.later or (disk.is_voter and disk.key not in disk.voters.keys)
+        )
 
     @property
     def damaged(self) -> tuple[AssessedDisk, ...]:
@@ -191,9 +229,16 @@ def make_plan(found: Sequence[LogDirContents | EmptyLogDir], wanted: str | None)
     )
     outcomes = {disk.difference.outcome for disk in assessed if disk.difference}
     order = (OverrideOutcome.REJECTED, OverrideOutcome.PASSED, OverrideOutcome.NO_CHANGE)
-    survived = disk_survival(assessed)
     best = max(assessed, key=lambda one: one.position)
     recorded = best.voters.voters
+    others = [disk for disk in assessed if disk.is_voter and disk.key not in best.voters.keys]
+    copied = [disk.key for disk in others if is_copy(disk, assessed, best.voters)]
+    of_others = other_ids(assessed, best.voters)
+    assessed = tuple(replace(disk, key=of_others.keys.get(disk.key, disk.key)) for disk in assessed)
+    survived = disk_survival(assessed, of_others.keys.values())
+    newer = _newer_brokers(assessed, survived)
+    if survived is not None and newer:
+        survived = replace(survived, outdated=True)
     registered = registered_voters(recorded, best.disk.machine.quorum().controllers)
     return RescuePlan(
         cluster_id=cluster_id,
@@ -202,11 +247,23 @@ def make_plan(found: Sequence[LogDirContents | EmptyLogDir], wanted: str | None)
         survival=survived,
         provided=provided,
         outcome=next((outcome for outcome in order if outcome in outcomes), None),
-        warnings=(*_warnings(assessed, survived), *_empty(empty, cluster_id, survived)),
+        newer_brokers=newer,
+        later=of_others.later,
+        warnings=(
+            *_warnings(assessed, survived),
+            *_newer(newer),
+            *_copies(copied),
+            *_empty(empty, cluster_id, survived),
+        ),
         decisions=node_decisions(assessed, best.voters),
         static=static,
         proposed=registered if provided is None and registered != recorded else None,
     )
+
+
+def controllers(keys: Iterable[ReplicaKey]) -> str:
+    """Returns the controllers by their ids, as text."""
+    return numbered("controller", [key.id for key in keys], 20)
 
 
 def recorded_voters(voters: VoterSet) -> str:
@@ -273,9 +330,13 @@ def _warnings(disks: Sequence[AssessedDisk], survived: DiskSurvival | None) -> I
     """Yields what an operator must know before an override."""
     if survived is None:
         yield "none of these disks belongs to a voter: brokers cannot elect a leader"
-    elif not survived.holds_all_committed:
+    elif not survived.proved:
         have, need = plural(len(survived.present), "voter's disk"), survived.needed
-        lacking = {"not given": survived.absent, "damaged": survived.damaged}
+        lacking = {
+            "not given": survived.absent,
+            "damaged": survived.damaged,
+            "with another directory id": survived.unproved,
+        }
         yield (
             f"{have} of {len(survived.voters.voters)} do not prove that no committed record is lost ({need} needed); "
             + "; ".join(f"{why}: {and_join(keys)}" for why, keys in lacking.items() if keys)
@@ -292,6 +353,34 @@ def _warnings(disks: Sequence[AssessedDisk], survived: DiskSurvival | None) -> I
         yield f"the log of {key.id} is damaged {damaged.damage}: what it holds from there on is not counted"
     for one in disks:
         yield from _of_disk(one)
+
+
+def _newer_brokers(disks: Sequence[AssessedDisk], survived: DiskSurvival | None) -> tuple[AssessedDisk, ...]:
+    """Returns the brokers whose logs are no beginning of the most complete log of all voters.
+
+    A broker fetches from a leader, and that is a voter: with all of them given, one of them had these records.
+    """
+    if survived is None or survived.absent:
+        return ()
+    whole = next(disk for disk in disks if disk.key == survived.best[0])
+    return tuple(disk for disk in disks if not disk.is_voter and not is_beginning(disk, whole))
+
+
+def _newer(brokers: Iterable[AssessedDisk]) -> Iterable[str]:
+    for one in brokers:
+        yield (
+            f"broker {one.key.id} has records that no voter's disk has, up to offset {one.disk.end_offset} of epoch "
+            f"{one.epoch}: the controllers' disks are older copies, or lost their ends with their hosts' power"
+        )
+
+
+def _copies(copied: Iterable[ReplicaKey]) -> Iterable[str]:
+    for key in copied:
+        yield (
+            f"{key} has the directory id of another node: its disk or its meta.properties was copied. A copied disk "
+            f"has nothing that controller {key.id} acknowledged. If only meta.properties was copied, write the "
+            f"recorded directory id of controller {key.id} into it and plan again"
+        )
 
 
 def _empty(empty: Sequence[EmptyLogDir], cluster_id: str | None, survived: DiskSurvival | None) -> Iterable[str]:

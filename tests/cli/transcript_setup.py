@@ -17,7 +17,7 @@ from sqlalchemy import update
 from connectors.delivery.ledger import Ledger
 from connectors.errors import UsageError
 from connectors.gather.node_directory import KnownEndpoints, endpoints_json
-from connectors.logdir.log_dir_files import PARTITION
+from connectors.logdir.log_dir_files import META_PROPERTIES, PARTITION
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.redaction import redact
 from connectors.observations.observation import Observation, ObservationKind, to_json
@@ -41,7 +41,7 @@ from tests.commands import Commands, Words, milliseconds
 from tests.kips.kip_records import voters_record
 from tests.present import present
 from tests.sinks.server import HttpReply, serving
-from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum, write_log_dir, write_quorum_state
+from tests.unit.connectors.logdir.log_dirs import AT, noops, stopped_quorum, write_log_dir, write_quorum_state
 from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, control, data, noop, record, tagged, text
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 from tests.unit.connectors.store import journal_rows
@@ -347,6 +347,24 @@ def _empty_disk(session: "Session", words: Words) -> None:
         for file in folder.iterdir():
             file.unlink()
         (folder / "lost+found").mkdir()
+
+
+@setup("directory")
+def _directory(session: "Session", words: Words) -> None:
+    """directory node-1 [ID]: its directory id in meta.properties becomes this one; without ID the line is removed."""
+    file = session.folder / words.word() / META_PROPERTIES
+    kept = [line for line in file.read_text().splitlines() if not line.startswith("directory.id")]
+    file.write_text("\n".join([*kept, *(f"directory.id={directory}" for directory in words.rest())]) + "\n")
+
+
+@setup("grow")
+def _grow(session: "Session", words: Words) -> None:
+    """grow node-101 61-64 [epoch 2] [leader 2]: NoOpRecords are appended to its log; each leader writes other ones."""
+    folder, (first, last) = session.folder / words.word() / PARTITION, map(int, words.word().split("-"))
+    leader, epoch = int(words.option("leader") or "1"), int(words.option("epoch") or "1")
+    with max(folder.glob("*.log")).open("ab") as log:
+        for offset in range(first, last + 1):
+            log.write(batch([noop()], base_offset=offset, epoch=epoch, timestamp=AT + 1_000 * offset + leader))
 
 
 @setup("move")

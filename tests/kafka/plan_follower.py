@@ -57,13 +57,17 @@ class PlanFollower:
         self._output = ""
         self._ran: list[str] = []
         self._sentences: Mapping[str, Callable[..., None]] = {
-            r"Stop every controller \((?P<nodes>.*)\), all of them before the first one is changed": self._are_stopped,
+            r"Stop every controller \((?P<nodes>.*?)\)(?:, all of them before the first one is changed)?": (
+                self._are_stopped
+            ),
+            r"The logs of controllers .* are not lost: .* Write the recorded directory ids back": self._nothing,
+            r"Then start (?:controllers? )(?P<nodes>[\d, and]+)": self._start_first,
             r"Put the new endpoints into controller.quorum.bootstrap.servers and advertised.listeners of every node": (
                 self._is_configured
             ),
             r"Write this plan to rescue-plan.json and copy it to the nodes' hosts: .*": self._nothing,
             r"Where a folder in a command is a copy, give the node's own metadata.log.dir .*": self._nothing,
-            r"On the host of (?:controller|broker) \d+, as the user that Kafka runs as": self._nothing,
+            r"On the host of (?:controller|broker) \d+, as the user that Kafka runs as(?:: .*)?": self._nothing,
             r"Do not change (?:controller|broker) \d+: no majority of the voters has its records .*": self._nothing,
             r"Start (?:controllers? )(?P<nodes>[\d, and]+), the most complete log first, and wait for a leader": (
                 self._start_first

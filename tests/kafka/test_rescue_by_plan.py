@@ -8,8 +8,10 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from connectors.logdir.log_dir_files import META_PROPERTIES
 from deploy.lab.jars import KAFKA_VERSION
 from deploy.lab.kafka_requests import QuorumState
+from deploy.lab.node import format_disk
 from rules.rescue.voter_override import initial_controllers
 from streaming.query.from_log_dir import replay_log_dir
 from streaming.status.log_dir_status import LogDirContents
@@ -33,6 +35,23 @@ from tests.lab import Lab
 pytestmark = pytest.mark.lab
 TAIL = "never-committed"
 """The topic whose record only the last leader has, and the brokers, which fetch what is not committed."""
+
+
+def test_reader_of_the_printed_plan_gives_formatted_controllers_their_votes_back(lab: MakeLab, tmp_path: Path) -> None:
+    quorum = lab(controllers=3, brokers=0)
+    stop_with_equal_logs(quorum)
+    recorded = {node: quorum.node(node).directory_id for node in quorum.controllers}
+    for node in quorum.controllers[:2]:
+        (quorum.node(node).data / META_PROPERTIES).unlink()
+        format_disk(quorum.jvm, quorum.node(node), quorum.cluster_id, initial=())
+        assert quorum.node(node).directory_id != recorded[node]
+    require_dead(quorum)
+
+    plan = kraftwatch("rescue", "plan", "--no-probe", *log_dirs(quorum, *quorum.controllers))
+    PlanFollower(quorum, tmp_path).follow(steps_in_text(plan.stdout))
+
+    assert plan.exit_code == 0
+    assert {node: quorum.node(node).directory_id for node in quorum.controllers} == recorded
 
 
 @pytest.mark.long

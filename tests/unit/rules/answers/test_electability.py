@@ -148,7 +148,7 @@ def test_votes_and_reasons_of_one_candidate_name_each_voter() -> None:
         key(4): "down",
         key(5): "its recorded endpoint does not reach it",
         key(6): "its recorded endpoint does not reach it",
-        key(7): "its disk was replaced",
+        key(7): "its directory id is another one",
         key(8): "its recorded endpoint c8.old:9093 does not reach it",
         key(9): "its log is ahead",
     }

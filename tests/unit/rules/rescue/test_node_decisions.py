@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.model.identifiers import Endpoint, Epoch, Offset
-from rules.model.membership import Voter, VoterSet, majority
+from rules.model.identifiers import Epoch, Offset
+from rules.model.membership import majority
 from rules.rescue.node_decisions import (
     DiskSurvival,
     NodeAction,
@@ -25,29 +25,9 @@ from rules.rescue.node_decisions import (
     start_order,
 )
 from tests.situation.situation import controller_key as key
+from tests.unit.rules.rescue.stopped_logs import log, voters
 
 APPLY, LEAVE, FETCH_AGAIN, REFUSE = NodeAction
-
-
-def voters(count: int, *, offset: int = 1, host: str = "c") -> VoterSet:
-    listed = tuple(
-        Voter(key=key(node), endpoints=(Endpoint(listener="CONTROLLER", host=f"{host}{node}", port=9093),))
-        for node in range(1, count + 1)
-    )
-    return VoterSet(voters=listed, offset=Offset(offset), leader_epoch=Epoch(1), timestamp_ms=None)
-
-
-def log(node: int, *ends: tuple[int, int], unreadable: str | None = None) -> StoppedDisk:
-    """A log by the end of each of its epochs: (epoch, end offset)."""
-    epoch, end = ends[-1]
-    return StoppedDisk(
-        key=key(node),
-        epoch=Epoch(epoch),
-        end_offset=Offset(end),
-        voters=voters(3),
-        epoch_ends={Epoch(one): Offset(at) for one, at in ends},
-        unreadable=unreadable,
-    )
 
 
 def actions(decisions: tuple[NodeDecision, ...]) -> dict[int, NodeAction]:

@@ -78,7 +78,7 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     missing = [status for status in statuses if status.following is not Following.IN_SYNC]
     spare = in_sync_count(statuses) - majority(len(statuses))
     if missing and spare <= 0 and all(replaced_by(facts.nodes, status) for status in missing):
-        why = f"only voters whose disk was replaced are missing: {and_join(status.key for status in missing)}"
+        why = f"only voters whose directory id changed are missing: {and_join(status.key for status in missing)}"
         yield UnknownResult(subject=Subject("quorum"), why=why)
         return
     window, recent = thresholds.ms(WINDOW.name), _recent_outages(facts.quorum, poll, thresholds.ms(WINDOW.name))

@@ -47,8 +47,10 @@ What to do
        trusted certificate authority.
     5. If a majority runs and there is still no leader, check the network between the controllers, and read in their
        logs which voter rejects which vote request. A controller whose log directory was formatted again is no longer
-       the recorded voter, and has no vote: give it the former directory back. In a static quorum each controller counts
-       votes by its own `controller.quorum.voters`: all need the same list, with names that they can resolve.
+       the recorded voter, and has no vote: give it the former directory back. If it was formatted over the same log,
+       write the former `directory.id` back: `kraftwatch rescue plan` compares the logs. In a static quorum each
+       controller counts votes by its own `controller.quorum.voters`: all need the same list, with names that they can
+       resolve.
     6. "failed authentication" or "SSL handshake failed" in their logs: correct the logins and certificates. SCRAM works
        between them only while there is a leader: its credentials are in the metadata log, and a restarted controller
        reads them when it has found one. Give their listener PLAIN, GSSAPI or mutual TLS.
@@ -259,7 +261,7 @@ def _voters(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> s
                 f"All {len(voters)} voters accept connections, and none of them wins an election.", *claims
             )
         return Statement(f"None of the {len(voters)} voters wins an election.", *claims)
-    reached = "run with their recorded disk at most" if replaced else "can be reached"
+    reached = "run with their recorded directory id at most" if replaced else "can be reached"
     return statement(
         joined(sentences),
         Statement(
@@ -307,12 +309,10 @@ def _running(facts: Facts, voters: tuple[NodeFacts, ...]) -> int:
 
 def _without_vote(facts: Facts, voters: int) -> Iterable[str]:
     replaced = facts.replaced_disks
-    if voters - len(replaced) < majority(voters):
-        yield "The disks of a majority of the voters are lost."
     if replaced:
-        one = len(replaced) == 1
+        ids = "another directory id" if len(replaced) == 1 else "other directory ids"
         yield Statement(
-            f"{_controllers(sorted(replaced))} running with {'another disk' if one else 'other disks'}, "
+            f"{_controllers(sorted(replaced))} running with {ids}, "
             f"{and_join([str(key) for key in replaced.values()])}, without a vote.",
             *of_each(Question.VOTES, replaced, NO),
         )
@@ -429,7 +429,7 @@ def _election_steps(
         keys = and_join([str(voter.key) for voter in voters])
         yield (
             f"# Compare directory.id in each controller's meta.properties with the voters {keys}: a controller whose "
-            "directory was formatted again has no vote until it has the former one"
+            "directory was formatted again has no vote until it has the former one, or the former id over the same log"
         )
     else:
         yield (
@@ -492,9 +492,17 @@ def _majority_steps(facts: Facts, voters: tuple[NodeFacts, ...]) -> Iterable[str
 def _steps_without_disks(
     replaced: Mapping[NodeId, ReplicaKey], voters: tuple[NodeFacts, ...], needed: int
 ) -> Iterable[str]:
-    """Yields what is true where voters run with other disks: these have no vote, however many controllers run."""
+    """Yields what is true where voters run with other directory ids: these have no vote, however many of them run.
+
+    DescribeQuorum does not tell whether the log is the voter's: one that was fetched again is as long.
+    """
     former = [voter.key for voter in voters if voter.id in replaced]
     left = [voter.key for voter in voters if voter.id not in replaced]
+    yield (
+        "# Copy every metadata.log.dir before anything is formatted, and run `kraftwatch rescue plan` with the copies: "
+        f"if meta.properties of {numbered('controller', sorted(replaced))} was formatted again over the log, or had no "
+        "directory.id, nothing is lost, and the plan has the commands that write the id back"
+    )
     yield (
         f"# If the former disk of {and_join([str(key) for key in former])} still exists, start the controller with it: "
         "only a disk with this directory.id in meta.properties has the vote"
@@ -506,9 +514,8 @@ def _steps_without_disks(
             "then a leader is elected; check it in meta.properties before you start a controller"
         )
     yield (
-        f"# If fewer than {needed} of the voters' disks are left, no leader can be elected, and there is no safe "
-        "recovery: committed metadata may be lost; copy every disk that is left, and read what it has with "
-        "`kraftwatch rescue plan`, before anything is formatted"
+        f"# If fewer than {needed} of the voters' logs are left, whatever their directory ids, no leader can be "
+        "elected, and there is no safe recovery: committed metadata may be lost"
     )
 
 

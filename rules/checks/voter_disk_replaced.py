@@ -1,16 +1,20 @@
-"""A controller has a new log directory and is not a voter: the voter it was will not come back.
+"""A controller has a new directory id and is not a voter: with the recorded id, nothing fetches.
 
 What it means
     The voter set contains the controller with its old directory id, which no longer fetches. A replica with the same id
-    and a new directory id fetches instead: the disk was replaced, or the metadata directory was wiped and formatted
-    again. Kafka treats it as a new replica without a vote (KIP-853, KIP-856).
+    and a new directory id fetches instead. Either the disk was replaced or wiped, or only the label is new:
+    `kafka-storage format` formats over the same log if `meta.properties` is missing, and Kafka makes a directory id if
+    that line is missing. DescribeQuorum does not show which. Kafka treats it as a new replica without a vote (KIP-853,
+    KIP-856).
 
     The process runs and looks healthy, but the quorum has one active voter less until an operator acts. The alert keeps
     firing between the two commands, when the old voter is removed and the new one is not yet added.
 
 What to do
     Check first that the old directory is lost for good: if its disk is only not mounted, mount it and restart the
-    controller. Wait until the new replica has caught up. Then run two commands in this order: Kafka allows one voter
+    controller. If the log is still the same one, which its `partition.metadata` shows (older than `meta.properties`),
+    stop the controller, write the old `directory.id` into `meta.properties`, and start it: it is the voter again.
+    Otherwise wait until the new replica has caught up. Then run two commands in this order: Kafka allows one voter
     per id and refuses to add the second.
 
     1. Remove the old voter. The command works from any host that reaches the controllers.
@@ -153,6 +157,7 @@ def _finding(
             *remove,
             *add_controller(facts, new.id),
         ),
+        starts=(new.id,) if remove else (),
     )
 
 
@@ -162,6 +167,9 @@ def _former_is_lost(old: ReplicaKey) -> tuple[str, ...]:
         f"# Check on controller {old.id}'s host that the directory {old.directory_id} (directory.id in "
         "meta.properties) is lost: if its disk is only not mounted, mount it and restart the controller, and it is the "
         "voter again",
+        "# If its __cluster_metadata-0/partition.metadata is older than its meta.properties, the log is the voter's, "
+        f"and only the id is new: stop controller {old.id}, write directory.id={old.directory_id} back into "
+        f"meta.properties, start controller {old.id}, and run no command below",
     )
 
 

@@ -96,7 +96,7 @@ class Directory(StrEnum):
     """Why a node has a second directory."""
 
     COPY = "a copy of the node runs"
-    REPLACED = "its disk was replaced"
+    REPLACED = "its directory id changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -227,7 +227,7 @@ def without_vote(
     nodes: Nodes, *, replaced_disks: Mapping[NodeId, ReplicaKey], without_list: Collection[NodeId], hides_records: bool
 ) -> Mapping[NodeId, str]:
     """Returns the voters that grant no vote, however they follow, and why."""
-    replaced = {node: f"runs with another disk, {key}" for node, key in replaced_disks.items()}
+    replaced = {node: f"runs with another directory id, {key}" for node, key in replaced_disks.items()}
     # Below metadata.version 3.7 no controller registers.
     voters = nodes.dialled.voters if nodes.quorum.controllers and nodes.dialled else ()
     brokers = {

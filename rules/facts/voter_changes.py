@@ -80,10 +80,10 @@ def former_voters(quorum: Quorum) -> frozenset[NodeId]:
 
 
 def replaced_disks(nodes: Nodes) -> Mapping[NodeId, ReplicaKey]:
-    """Returns the voters that run with another disk, by node id: the one that the newest poll listed instead, or with
-    which it leads another quorum.
+    """Returns the voters that run with another directory id, by node id: the one that the newest poll listed instead,
+    or with which it leads another quorum.
 
-    Such a controller has no vote: a vote is that of a node id and a directory id (KIP-853).
+    Such a controller has no vote: a vote is that of a node id and a directory id (KIP-853). Its log may be the voter's.
     """
     quorum = nodes.quorum
     if nodes.dialled is None:

@@ -102,6 +102,8 @@ def apply_voters(
                 _sync(node, f"{partition} already holds these voters")
             return RescueResult(partition=partition, outcome=plan.outcome, transcript=printed)
         _require_applicable(disk, plan.outcome)
+        if plan.other_ids:
+            raise UsageError(f"{disk.disk.folder}: {plan.refusal}")
         if plan_file is not None:
             _require_planned(plan_file, disk, plan.cluster_id, provided)
         log = _read(node, disk)

@@ -25,23 +25,30 @@ What to do
     2. Leave every other node as it is, and copy the `__cluster_metadata-0` directory of each controller and broker:
        one of them may still hold the lost records.
     3. Find out which controller was restored or rebuilt, and who did it.
-    4. Compare the copies: `kraftwatch rescue plan` prints where each log ends and which one is the most complete,
-       `kraftwatch data decode` the records from the reported offset on. Create again what is missing.
+    4. Compare the copies: `kraftwatch rescue plan` prints where each log ends, which one is the most complete, and
+       whether a broker has records that no controller has; `kraftwatch data decode` the records from the reported
+       offset on. If newer disks of a majority of the controllers are left, put them back.
+    5. If not, move `__cluster_metadata-0` of each broker away while the broker is stopped, and start it: it fetches the
+       log again. The data of topics that are missing stays in directories that end in `-stray`.
+    6. Create again what is missing, when every broker has the new log. A topic that is created again has another id: it
+       does not use the data in `-stray`, and a broker with the former log refuses it.
 
 What not to do
-    Do not start a broker with the former metadata in a quorum that was formatted again. Do not restart or format any
-    further node: a node that truncates its log to follow the new leader destroys a copy.
+    Do not start a broker with the former metadata: controllers that were restored or formatted again use the same epoch
+    numbers again, so the broker may take the new log for the end of its own. Do not restart or format any further node:
+    a node that truncates its log to follow the new leader destroys a copy.
 """
 
 import shlex
 from collections.abc import Iterable, Sequence
 
 from rules.facts.new_quorum import formatted_again_ms
+from rules.facts.other_quorums import metadata_losses
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Thresholds, hold
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis
-from rules.model.monitoring import FailedObservation, Reason
+from rules.model.monitoring import FailedObservation
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
@@ -51,11 +58,7 @@ from rules.rule import Rule
 
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the metadata log while a loss is remembered."""
-    losses = sorted(
-        (failure for failure in facts.quorum.failures if failure.reason is Reason.METADATA_LOST),
-        key=lambda each: (each.last_at_ms, each.endpoint),
-    )
-    if losses:
+    if losses := metadata_losses(facts.quorum):
         yield _finding(facts, losses, formatted_again_ms(facts.quorum))
 
 
@@ -109,13 +112,25 @@ def _formatted_again(quorum: Quorum, began_ms: Millis) -> str:
 
 def _remedy(facts: Facts) -> Iterable[str]:
     yield (
-        "# If all controllers were formatted again, stop every broker first and start none: it has the former "
-        "metadata, and sets its partitions aside or works with topics that the controllers do not know"
+        "# If all controllers were formatted again or restored from older copies, stop every broker first and start "
+        "none: it has the former metadata, and sets its partitions aside or works with topics that the controllers do "
+        "not know"
     )
     yield COPY_METADATA_FIRST
     yield "# Find out which controller's disk was restored, wiped or rebuilt, and stop the process that does it"
     yield from _compare_voters(facts.quorum)
-    yield "# Compare topics, configurations and ACLs with what should exist, and create again what is missing"
+    yield (
+        "# If newer disks of a majority of the controllers are left, stop all controllers, put these disks back and "
+        "start them: what was written since is lost instead"
+    )
+    yield (
+        "# If not, move __cluster_metadata-0 of every broker away while the broker is stopped, then start it: it "
+        "fetches the log again, and keeps the data of topics that are missing in directories that end in -stray"
+    )
+    yield (
+        "# Then compare topics, configurations and ACLs with what should exist, and create again what is missing: a "
+        "topic that is created again has another topic id, and does not use the data in -stray"
+    )
     yield "# Check which controller is the leader now and which replicas follow it"
     yield describe_status(facts)
 

@@ -26,10 +26,11 @@ What not to do
 from collections.abc import Iterable
 
 from rules.answers.now import leads
+from rules.facts.other_quorums import metadata_losses
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import utc_text
-from rules.model.monitoring import Invariant, InvariantViolation, Reason
+from rules.model.monitoring import Invariant, InvariantViolation
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import contradiction_steps
 from rules.rule import Rule
@@ -51,7 +52,7 @@ _TITLES = {
 
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each broken invariant, unless a loss of committed metadata explains it."""
-    losses = [failure for failure in facts.quorum.failures if failure.reason is Reason.METADATA_LOST]
+    losses = metadata_losses(facts.quorum)
     window = thresholds.ms(EXPLAINED.name)
     for invariant in Invariant:
         broken = [violation for violation in facts.quorum.invariant_violations if violation.invariant is invariant]

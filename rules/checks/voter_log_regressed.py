@@ -38,9 +38,9 @@ from collections.abc import Iterable
 
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
+from rules.facts.other_quorums import metadata_losses
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, hold
-from rules.model.monitoring import Reason
 from rules.model.replica import LogRegression, Poll, Replica
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
@@ -119,7 +119,7 @@ def _resolved(facts: Facts, subject: Subject) -> str:
     quorum = facts.quorum
     if quorum.committed and not quorum.voter(subject.node):
         return f"Controller {subject.node} is not a voter."
-    if any(failure.reason is Reason.METADATA_LOST for failure in quorum.failures):
+    if metadata_losses(quorum):
         return f"Committed metadata was lost: the quorum no longer has the records that {subject} lacked."
     return f"The log of {subject} has all records that were committed before it went back."
 

@@ -1,4 +1,7 @@
-"""Whether the whole quorum was formatted again with the old cluster id: its log began after the cluster was known."""
+"""Whether the whole quorum was formatted again with the old cluster id, or may be restored from older copies.
+
+A loss is observed by a job that had read what was lost. What was observed for the first time afterwards shows less.
+"""
 
 from rules.model.ages import REMEMBERED_MS
 from rules.model.identifiers import Millis
@@ -7,7 +10,10 @@ from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
 
 _MARGIN_MS = 60_000
-"""How much younger the log must be: its age is of its own clock, how long the cluster is known is of the monitor's."""
+"""How much younger the log must be: its age is of its own clock, how long the cluster is known is of the monitor's.
+
+Also how long a new leader may wait for the heartbeats of a broker (broker.session.timeout.ms is 9 s by default).
+"""
 
 
 def formatted_again_ms(quorum: Quorum) -> Millis | None:
@@ -24,6 +30,23 @@ def formatted_again_ms(quorum: Quorum) -> Millis | None:
     age_ms = newest - max(begins)
     known_for_ms = quorum.now_ms - min(history.first_seen_at_ms for history in known)
     return max(begins) if age_ms <= REMEMBERED_MS and known_for_ms > age_ms + _MARGIN_MS else None
+
+
+def may_be_restored(quorum: Quorum) -> bool:
+    """Returns whether no broker has served since the newest election, and that was not observed.
+
+    So it is after an outage of all nodes, and also if the controllers were restored from older copies meanwhile:
+    brokers with newer metadata end then, and the log of the controllers does not show that they ever had it. A broker
+    that served until the outage is fenced when the new leader has waited for its heartbeats.
+    """
+    newest, elections = quorum.newest_timestamp_ms, quorum.history.elections
+    if newest is None or not elections or any(broker.alive for broker in quorum.brokers.values()):
+        return False
+    first_ms = min((history.first_seen_at_ms for history in quorum.histories.values()), default=quorum.now_ms)
+    if quorum.now_ms - first_ms > newest - elections[-1].timestamp_ms:
+        return False
+    served_ms = (interruption.timestamp_ms for interruption in quorum.history.interruptions)
+    return all(at <= elections[-1].timestamp_ms + _MARGIN_MS for at in served_ms)
 
 
 def _begins_ms(quorum: Quorum, view: LeaderView) -> Millis | None:

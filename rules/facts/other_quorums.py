@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rules.facts.freshness import fresh_poll, fresh_views
 from rules.facts.reported_leaders import leaders_of_newest_epoch
 from rules.model.identifiers import ReplicaKey
-from rules.model.monitoring import LeaderView, Reason
+from rules.model.monitoring import FailedObservation, LeaderView, Reason
 from rules.model.quorum import Quorum
 
 
@@ -13,11 +13,17 @@ def metadata_contradicts(quorum: Quorum) -> bool:
     """Returns whether committed metadata was lost, or may differ between controllers: the disks are the evidence."""
     if other_quorums(quorum):
         return True
-    if quorum.invariant_violations or any(failure.reason is Reason.METADATA_LOST for failure in quorum.failures):
+    if quorum.invariant_violations or metadata_losses(quorum):
         return True
     views = fresh_views(quorum)
     newest = leaders_of_newest_epoch(views, fresh_poll(quorum))
     return newest is not None and len(newest[1]) > 1
+
+
+def metadata_losses(quorum: Quorum) -> Sequence[FailedObservation]:
+    """Returns the losses of committed metadata that are remembered, the newest last."""
+    losses = (failure for failure in quorum.failures if failure.reason is Reason.METADATA_LOST)
+    return sorted(losses, key=lambda each: (each.last_at_ms, each.endpoint))
 
 
 def other_quorums(quorum: Quorum) -> Sequence[LeaderView]:

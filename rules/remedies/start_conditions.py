@@ -9,7 +9,8 @@ What can be destroyed:
 - the only in-sync copy of a RECOVERING partition, on a broker that runs;
 - the copy of a replica whose leader came back without its log directory: until that one is stopped, and before that one
   starts again;
-- lost metadata: a node that follows the new log truncates its copy of `__cluster_metadata`;
+- lost metadata: a node that follows the new log truncates its copy of `__cluster_metadata`, or a broker takes the new
+  log for the end of its own, because a quorum that was restored uses its epoch numbers again;
 - the voter set: a voter that a forced change removed still has the former voter set on its disk;
 - the quorum: a controller that starts from before a record that Kafka cannot replay ends, each time;
 - nothing, but it does not end: a broker that was unregistered while it runs;
@@ -26,10 +27,11 @@ from heapq import nsmallest
 
 from rules.claims.claim import NO, NONE_MAY_FAIL, Question, claim, of_each
 from rules.claims.statement import Statement
+from rules.facts.new_quorum import may_be_restored
 from rules.facts.node import Process
 from rules.facts.offline_partitions import circle_of
 from rules.facts.only_copies import PartitionDirectory
-from rules.facts.other_quorums import metadata_contradicts
+from rules.facts.other_quorums import metadata_contradicts, metadata_losses
 from rules.facts.quorum import Facts
 from rules.facts.unreplayable import ReplayEnd
 from rules.formatting import and_join, numbered, plural
@@ -45,6 +47,12 @@ COPY_METADATA_FIRST = Step(
     "broker: the copies show what was committed, and a node that follows the new log truncates its own",
     Plan(forbids=(Action(Act.START, None),), until=(Action(Act.COPY, None),), ends=Ends.METADATA),
     claim(Question.RESTART, NO),
+)
+
+IF_RESTORED = (
+    "# If the controllers were restored from copies or formatted again, move __cluster_metadata-0 of each broker away "
+    "before it starts: it may have newer records, which `kraftwatch rescue plan` with the log directories of the "
+    "broker and of the controllers shows, and would mix both logs"
 )
 
 
@@ -76,6 +84,7 @@ def before_a_start(facts: Facts, nodes: Iterable[NodeId], *, unchanged: bool = F
     steps: list[str] = [COPY_METADATA_FIRST] if metadata_contradicts(facts.quorum) else []
     if (end := facts.replay_end) is not None and end.lasts and not facts.known_controllers.isdisjoint(ordered):
         steps.append(start_no_controller(facts, end))
+    steps += _metadata_away(facts, ordered)
     steps += _first([*brokers_first(facts, ordered)])
     brokers = [node for node in ordered if not unchanged or node not in facts.controllers_only]
     steps += _first([_copy_first(facts, node, directories) for node, directories in _held(facts, brokers)])
@@ -104,6 +113,17 @@ def start_no_controller(facts: Facts, end: ReplayEnd) -> Statement:
         "disk: Kafka cannot replay it, and the start ends",
         *of_each(Question.RESTART, controllers, NO),
     )
+
+
+def _metadata_away(facts: Facts, nodes: Iterable[NodeId]) -> Iterable[str]:
+    """Returns the steps that keep a broker from mixing its metadata log with that of controllers which lack its end."""
+    quorum = facts.quorum
+    brokers = [node for node in nodes if node not in facts.known_controllers]
+    if metadata_losses(quorum):
+        return _first([_move_first(node) for node in brokers])
+    if brokers and may_be_restored(quorum):
+        return [IF_RESTORED]
+    return []
 
 
 def _wait_for_regressed(quorum: Quorum, nodes: Sequence[NodeId]) -> Iterable[str]:
@@ -275,6 +295,15 @@ def _copy_first(facts: Facts, node: NodeId, directories: Collection[PartitionDir
         "log.dirs: it may hold the only copy of acknowledged records, and it truncates them when it starts",
         Plan(forbids=(Action(Act.START, node),), until=(copied,), ends=Ends.RECORDS),
         *(() if node in facts.controllers_only else (claim(Question.RESTART, NO, node=node),)),
+    )
+
+
+def _move_first(node: NodeId) -> str:
+    return Step(
+        f"# Do not start or restart broker {node} before its copied __cluster_metadata-0 is moved away: it fetches the "
+        "new log then; with the former one it may mix both, and have topics that the controllers do not know",
+        Plan(forbids=(Action(Act.START, node),), until=(Action(Act.MOVE, node),), ends=Ends.METADATA),
+        claim(Question.RESTART, NO, node=node),
     )
 
 

@@ -26,6 +26,8 @@ class Act(StrEnum):
     """What only it has in sync serves no client until it is back; an unclean election meanwhile loses the records."""
     COPY = "copy"
     """Its directories are copied. It ends nothing."""
+    MOVE = "move"
+    """Its copy of the metadata log is moved away: it fetches the log again. It ends nothing."""
     ELECT = "elect"
     """Another replica of its partitions is elected: what only this node has is truncated when it starts."""
     JOIN = "join"

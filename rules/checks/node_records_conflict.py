@@ -1,9 +1,10 @@
 """The records of two nodes contradict each other: one directory id under two node ids, or different listeners.
 
 What it means
-    - One directory id under two node ids: a disk or a machine image was cloned after Kafka had formatted it. Directory
-      ids must be unique (KIP-853, KIP-856): Kafka identifies a voter by node id and directory id, and the clone holds
-      a copy of the other node's log, its vote and its epoch.
+    - One directory id under two node ids: a disk or a machine image was cloned after Kafka had formatted it, or only
+      `meta.properties` was copied, with another node.id, over a log of the node's own. Directory ids must be unique
+      (KIP-853, KIP-856): Kafka identifies a voter by node id and directory id, and a clone holds a copy of the other
+      node's log, its vote and its epoch.
     - A voter's VotersRecord names a listener that its own registration does not have; or a controller dials a listener,
       the first of its controller.listener.names, that another voter does not have; or controllers register the listener
       that is dialled with different security protocols. A controller dials the others by the name of its own first
@@ -13,6 +14,8 @@ What it means
     the new one and some the former one: so a listener is replaced in three rolling restarts.
 
 What to do
+    - Only `meta.properties` was copied: stop the node, write its own `directory.id` back, and start it. Without that
+      line Kafka makes a new directory id.
     - Cloned disk: stop the node that was added last, delete its metadata directory, format it (a controller with
       --no-initial-controllers), and start it.
     - Listeners: give all controllers the same controller.listener.names and listener.security.protocol.map, and restart
@@ -62,15 +65,18 @@ def _cloned(facts: Facts, poll: Poll, directory: DirectoryId, keys: list[Replica
     nodes = and_join(key.id for key in keys)
     voters = [key.id for key in keys if key in poll.voter_keys]
     others = [key.id for key in keys if key not in poll.voter_keys] if voters else []
-    stop = f"Stop {numbered('node', others)}" if others else f"Stop the one of nodes {nodes} that was added last"
+    stop = f"stop {numbered('node', others)}" if others else f"stop the one of nodes {nodes} that was added last"
+    recorded = facts.quorum.committed.voters if facts.quorum.committed else ()
+    own = {voter.key.id: voter.key.directory_id for voter in recorded if voter.key.directory_id != directory}
+    known = [f"{own[key.id]} of controller {key.id}" for key in keys if key.id in own]
     format_it = "delete its metadata directory and format it, a controller with --no-initial-controllers"
     if len(others) > 1:
         format_it = "delete their metadata directories and format them, controllers with --no-initial-controllers"
     return Finding(
         subject=Subject("directory", directory),
         severity=Severity.WARNING,
-        summary=f"Nodes {nodes} have the same directory id {directory}: a disk was cloned. "
-        "Directory ids must be unique.",
+        summary=f"Nodes {nodes} have the same directory id {directory}: a disk or its "
+        "meta.properties was copied. Directory ids must be unique.",
         evidence={
             "directory_id": directory,
             "node_ids": [key.id for key in keys],
@@ -80,7 +86,9 @@ def _cloned(facts: Facts, poll: Poll, directory: DirectoryId, keys: list[Replica
             "leader_epoch": poll.leader_epoch,
         },
         remedy=(
-            f"# {stop}, {format_it}",
+            "# If only meta.properties was copied, the log is the node's own: stop the node, and "
+            + (f"write its own directory.id back ({and_join(known)})" if known else "remove the line directory.id"),
+            f"# If the disk was cloned, {stop}, {format_it}",
             "# Do not make a controller on a cloned disk a voter",
             describe_status(facts),
         ),

@@ -253,7 +253,9 @@ def test_disks_of_which_only_some_have_an_addition_are_evaluated_by_the_voters_o
     directories = {2: TWO, 3: "AwMDAwMDAwMDAwMDAwMDAw"}
     for node, log in logs.items():
         folder = write_log_dir(tmp_path / str(node), {0: log})
-        (folder / "meta.properties").write_text(f"node.id={node}\ndirectory.id={directories[node]}\n")
+        (folder / "meta.properties").write_text(
+            f"version=1\ncluster.id=rescue\nnode.id={node}\ndirectory.id={directories[node]}\n"
+        )
     disks = [replay_log_dir(tmp_path / str(node)) for node in order]
 
     answer = what_if(controllers_of_disks(disks), Change(moved={}, lost=frozenset({NodeId(1)}), restarted=None))

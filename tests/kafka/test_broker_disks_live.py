@@ -229,6 +229,13 @@ def test_former_disk_is_mounted_after_the_other_replica_followed_the_empty_log(
     former, _, whole = lose_one_of_two_disks(lab, monitor, second, broker, other, "two")
     lab.start(other)
     monitor.wait_for_quorum(lambda quorum: all(one.alive for one in quorum.brokers.values()))
+    monitor.wait_for_quorum(lambda quorum: any(one.topic == "two" for one in quorum.history.emptied))
+
+    def followed() -> None:
+        states = kafka_requests.partitions(lab.node(broker).broker_port or 0, "two", connect=lab.connect)
+        assert all({*one.isr_nodes} == {broker, other} for one in states)
+
+    eventually(followed, within_s=60)
     monitor.wait_for_quorum(lambda quorum: not any(one.topic == "two" for one in quorum.recovering))
 
     monitor.wait_for("broker-disk-replaced", subject=f"broker {broker}")

@@ -164,11 +164,11 @@ def stop_with_equal_logs(quorum: Lab) -> None:
         plan = json.loads(rescue_plan(quorum, elsewhere, *every_node(quorum), as_json=True).stdout)
         return {one["action"] for one in plan["disks"]} == {"apply"}
 
-    for _ in range(5):
+    for _ in range(12):
         if each_can_be_rescued_at_once():
             return
         quorum.start(*every_node(quorum))
-    pytest.fail("the logs differ after each of five stops")
+    pytest.fail("the logs differ after each of twelve stops")
 
 
 def stop_with_a_tail(quorum: Lab) -> int:

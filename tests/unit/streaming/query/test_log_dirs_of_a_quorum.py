@@ -65,6 +65,7 @@ def test_json_of_a_log_directory_has_its_files_and_every_voter_set(stopped: Path
         "epoch": 1,
         "damaged": [],
         "whole": True,
+        "start_problems": [],
     }
     recorded = ("offset", "leader_epoch", "timestamp")
     assert [[*(one["voters"][name] for name in recorded), one["file"], one["in_snapshot"]] for one in voter_sets] == [

@@ -60,7 +60,7 @@ class PlanFollower:
             r"Stop every controller \((?P<nodes>.*?)\)(?:, all of them before the first one is changed)?": (
                 self._are_stopped
             ),
-            r"The logs of controllers .* are not lost: .* Write the recorded directory ids back": self._nothing,
+            r"The logs of controllers? .* are not lost: .* Write the recorded directory ids back": self._nothing,
             r"Then start (?:controllers? )(?P<nodes>[\d, and]+)": self._start_first,
             r"Put the new endpoints into controller.quorum.bootstrap.servers and advertised.listeners of every node": (
                 self._is_configured

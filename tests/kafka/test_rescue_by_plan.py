@@ -37,6 +37,7 @@ TAIL = "never-committed"
 """The topic whose record only the last leader has, and the brokers, which fetch what is not committed."""
 
 
+@pytest.mark.long
 def test_reader_of_the_printed_plan_gives_formatted_controllers_their_votes_back(lab: MakeLab, tmp_path: Path) -> None:
     quorum = lab(controllers=3, brokers=0)
     stop_with_equal_logs(quorum)

@@ -188,7 +188,7 @@ class EndpointProbe:
             return replace(probed, detail="a Kafka node answers, but the id of this cluster is not known")
         probed = replace(probed, answer=Answer.THIS_CLUSTER)
         try:
-            request = describe_node_request(node, probed.endpoint.listener)
+            request = describe_node_request(node, listener=probed.endpoint.listener)
             response = await self._client.send(address, request, source=ObservationSource.PROBE)
         except ObservationError:
             return probed

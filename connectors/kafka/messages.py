@@ -271,15 +271,16 @@ def _directory(value: UUID | None) -> DirectoryId | None:
     return DirectoryId(base64.urlsafe_b64encode(value.bytes).decode("ascii").rstrip("="))
 
 
-def describe_node_request(node: int, listener: str = "") -> Any:
+def describe_node_request(node: int, *, listener: str | None = None) -> Any:
     """Returns a DescribeConfigs of one node: only that node answers it. It needs DESCRIBE_CONFIGS on CLUSTER.
 
-    `listener`: the name of the listener at which it is asked.
+    `listener`: the name of the listener whose settings are asked for; None: no settings but the node's id.
     """
+    settings = () if listener is None else (*_SETTINGS, *(_of_listener(listener, name) for name in COMPARED_SETTINGS))
     resource = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=_BROKER_RESOURCE,
         resource_name=str(node),
-        configuration_keys=["node.id", *_SETTINGS, *(_of_listener(listener, name) for name in COMPARED_SETTINGS)],
+        configuration_keys=["node.id", *settings],
     )
     return DescribeConfigsRequest(resources=[resource], include_synonyms=False, include_documentation=False)
 

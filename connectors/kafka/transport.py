@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _READ_BYTES: Final = 256 * 1024
 _MOST_NAME: Final = 200
 _KEY_BYTES: Final = 8
+_MOST_SENT: Final = 10
+"""More certificates than a node sends with its own, and usages than one has: what follows is ignored."""
 _USAGES: Final = {"1.3.6.1.5.5.7.3.1": "server", "1.3.6.1.5.5.7.3.2": "client"}
 """The extended key usages that Kafka's TLS needs, by object identifier (RFC 5280, 4.2.1.12)."""
 
@@ -202,19 +204,21 @@ class TlsTransport(PlainTransport):
             authority=_issuer(presented),
             key=_key(presented),
             usages=_usages(presented),
-            chain=tuple(issuer for one in self._further() if (issuer := _issuer(one)) is not None),
+            chain=self._issuers_of_further(),
             suite=" ".join(filter(None, (self._tls.version(), (self._tls.cipher() or ("",))[0]))) or None,
         )
 
-    def _further(self) -> "Sequence[x509.Certificate]":
-        """Returns the certificates that the node sends with its own, as it sends them."""
+    def _issuers_of_further(self) -> tuple[str, ...]:
+        """Returns who issued each certificate that the node sends with its own, as it sends them."""
         from cryptography import x509
 
         # Public from Python 3.13 on (SSLObject.get_unverified_chain), and there since 3.10.
         sent = self._tls._sslobj.get_unverified_chain() or ()  # type: ignore[attr-defined]
         try:
-            return [x509.load_pem_x509_certificate(one.public_bytes().encode()) for one in sent[1:]]
+            further = [x509.load_pem_x509_certificate(one.public_bytes().encode()) for one in sent[1 : 1 + _MOST_SENT]]
+            return tuple(_issuer(one) or "no name" for one in further)
         except ValueError:
+            # OpenSSL reads more than this: what was not needed to verify the node's own may be damaged.
             return ()
 
     def _continue(self) -> None:
@@ -319,7 +323,7 @@ def _usages(certificate: "x509.Certificate") -> tuple[str, ...]:
         listed = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
         return ()
-    return tuple(sorted(_USAGES.get(one.dotted_string, one.dotted_string) for one in listed))
+    return tuple(sorted(_USAGES.get(one.dotted_string, one.dotted_string) for one in listed)[:_MOST_SENT])
 
 
 def _context_without_trust() -> ssl.SSLContext:

@@ -6,7 +6,7 @@ no doubt: an endpoint that does not reach it, another disk, a list without voter
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, unique
 
 from rules.facts.acceptance import Acceptance, denied_last
 from rules.facts.damaged_log import HIDDEN
@@ -29,6 +29,7 @@ COMPARE = (
 """How to find out whether a controller that is unlike the others accepts what they send."""
 
 
+@unique
 class About(IntEnum):
     """What a doubt is about, the most important first."""
 
@@ -52,7 +53,7 @@ class About(IntEnum):
     """It may not notice that the leader is lost: its clock may have been set back."""
     HIDDEN = 9
     """Its registration may be in a damaged part of the log."""
-    START = 8
+    START = 10
     """It may begin with a snapshot before a record that Kafka cannot replay. It runs on: only a start is in doubt."""
 
 
@@ -124,10 +125,7 @@ def doubts(
         *(Doubt(node=one.voter.key.id, about=About.LISTENER, why=one.why, find_out=COMPARE) for one in listeners),
         *_of_likeness(nodes),
         *_of_acceptance(nodes),
-        *(
-            Doubt(node=node, about=About.TIMERS, why=why, find_out=f"restart controller {node}: it has new timers then")
-            for node, why in timers.items()
-        ),
+        *_of_timers(timers),
         *(_of_hidden(nodes) if hides_records else ()),
     ]
     by_node: dict[NodeId, list[Doubt]] = {}
@@ -201,6 +199,15 @@ def _of_acceptance(nodes: Nodes) -> Iterator[Doubt]:
 
 _WAIT = "wait until its start is complete"
 _LOOK_FROM_INSIDE = "run `kraftwatch check` on a host in the network of the controllers"
+
+
+def _of_timers(timers: Mapping[NodeId, str]) -> Iterator[Doubt]:
+    for node, why in timers.items():
+        find_out = (
+            f"read on the host of controller {node}, in the log of its time service, whether its clock was set back; "
+            "or restart the controller, which begins its timers again"
+        )
+        yield Doubt(node=node, about=About.TIMERS, why=why, find_out=find_out)
 
 
 def _of_hidden(nodes: Nodes) -> Iterator[Doubt]:

@@ -17,8 +17,18 @@ from rules.model.ages import CONTROLLER_REGISTERS_MS, STARTED_LATELY_MS
 from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import majority
 from rules.model.monitoring import COMPARED_SETTINGS, HIDDEN, ServerCertificate
+from rules.model.quorum import Quorum
 
-_SENDS = "presents a certificate"
+_CERTIFICATE = ("presents a certificate", "present one")
+_FURTHER = ("presents its certificate", "present theirs")
+_VERBS: Mapping[str, tuple[str, str]] = {
+    "authority": _CERTIFICATE,
+    "key": _CERTIFICATE,
+    "usages": _CERTIFICATE,
+    "chain": _FURTHER,
+    "suite": ("answers", "answer"),
+}
+"""What a voter does with each property that is compared, and what others do; they have a setting."""
 
 
 class Unshown(NamedTuple):
@@ -39,13 +49,13 @@ def unlike(nodes: Nodes) -> Iterator[Unshown]:
     found = set[NodeId]()
     for name in dict.fromkeys(name for of_node in compared.values() for name in of_node):
         values = {node: of_node[name] for node, of_node in compared.items() if name in of_node}
-        usual = values.get(followed) if followed is not None else None
-        usual = usual or _most_frequent(values, quorum.leader_id)
+        most = None if followed is None else values.get(followed)
+        most = most or most_frequent(values, quorum.leader_id)
+        one_does, others_do = _VERBS.get(name, ("has", "have"))
         for node, value in values.items():
-            if value != usual and node not in found:
+            if value != most and node not in found:
                 found.add(node)
-                other = str(usual).replace(_SENDS, "one", 1).replace("has ", "have ", 1).replace("answers", "answer", 1)
-                yield Unshown(node, f"{value}, others {other}")
+                yield Unshown(node, f"{one_does} {value}, others {others_do} {most}")
 
 
 def untried(nodes: Nodes) -> Iterator[Unshown]:
@@ -55,13 +65,10 @@ def untried(nodes: Nodes) -> Iterator[Unshown]:
     it is seen.
     """
     quorum = nodes.quorum
-    elected_ms = max((election.timestamp_ms for election in quorum.history.elections), default=None)
-    newest_ms = quorum.newest_timestamp_ms
+    newest_ms, since_election = quorum.newest_timestamp_ms, _since_election_ms(quorum)
     if quorum.access.anonymous or nodes.poll is None or newest_ms is None:
         return
     started = {start.id: start.timestamp_ms for start in quorum.history.starts}
-    # Ages, because the log has the clock of the controllers.
-    since_election = None if elected_ms is None else newest_ms - elected_ms
     for node in sorted(quorum.voting_ids & nodes.keys() - {quorum.leader_id}):
         changed_ms = _certificate_since_ms(nodes[node])
         if changed_ms is not None and _is_later(quorum.now_ms - changed_ms, since_election):
@@ -88,12 +95,15 @@ def _is_followed(nodes: Nodes) -> bool:
     follow = sum(voter.following.fetches for voter in nodes.polled_voters if voter.id != poll.leader_id)
     if 1 + follow < majority(len(poll.voters)):
         return False
-    elected_ms = max((one.timestamp_ms for one in quorum.history.elections), default=None)
-    changed_ms = _certificate_since_ms(nodes[poll.leader_id])
-    if changed_ms is None:
-        return True
-    newest_ms = quorum.newest_timestamp_ms
-    return elected_ms is not None and newest_ms is not None and newest_ms - elected_ms < quorum.now_ms - changed_ms
+    changed_ms, since_election = _certificate_since_ms(nodes[poll.leader_id]), _since_election_ms(quorum)
+    return changed_ms is None or (since_election is not None and since_election < quorum.now_ms - changed_ms)
+
+
+def _since_election_ms(quorum: Quorum) -> int | None:
+    """Returns how long ago the newest election was: an age, because the log has the clock of the controllers."""
+    newest_ms, elections = quorum.newest_timestamp_ms, quorum.history.elections
+    elected_ms = max((election.timestamp_ms for election in elections), default=None)
+    return None if newest_ms is None or elected_ms is None else newest_ms - elected_ms
 
 
 def _certificate_since_ms(node: NodeFacts) -> Millis | None:
@@ -101,7 +111,7 @@ def _certificate_since_ms(node: NodeFacts) -> Millis | None:
 
 
 def _compared(node: NodeFacts) -> Mapping[str, str]:
-    """Returns what is compared of a voter, in words, as far as it is known: the most telling first."""
+    """Returns what is compared of a voter, in words, as far as it is known, in the order of its importance."""
     probe = node.probe
     if probe is None:
         return {}
@@ -111,25 +121,25 @@ def _compared(node: NodeFacts) -> Mapping[str, str]:
 
 
 def _presented(certificate: ServerCertificate) -> dict[str, str]:
-    known = {} if certificate.authority is None else {"authority": f"{_SENDS} of {certificate.authority}"}
+    known = {} if certificate.authority is None else {"authority": f"of {certificate.authority}"}
     if certificate.key is None:
         return known
-    uses = f"for {and_join(certificate.usages)}" if certificate.usages else "for any use"
-    further = f"together with those of {and_join(certificate.chain)}" if certificate.chain else "alone"
+    uses = f"for use as {and_join(certificate.usages)}" if certificate.usages else "for any use"
+    further = f"with further ones, issued by {and_join(certificate.chain)}" if certificate.chain else "alone"
     return known | {
-        "key": f"{_SENDS} with a key {certificate.key}",
-        "usages": f"{_SENDS} {uses}",
-        "chain": f"{_SENDS} {further}",
-        "suite": f"answers by {certificate.suite}",
+        "key": f"with a key {certificate.key}",
+        "usages": uses,
+        "chain": further,
+        "suite": f"by {certificate.suite}",
     }
 
 
 def _setting(settings: Mapping[str, str], name: str) -> str:
     value = settings.get(name)
-    return f"has no {name}" if not value else f"has a {name}" if value == HIDDEN else f"has {name}={value}"
+    return f"no {name}" if not value else name if value == HIDDEN else f"{name}={value}"
 
 
-def _most_frequent(values: Mapping[NodeId, str], leader: NodeId | None) -> str | None:
-    counts = Counter(values.values())
-    leaders = None if leader is None else values.get(leader)
-    return max(sorted(counts), key=lambda one: (counts[one], one == leaders), default=None)
+def most_frequent(values: Mapping[NodeId, str], leader: NodeId | None) -> str | None:
+    """Returns what most voters have; of two that are as frequent, the leader's."""
+    counts, leaders = Counter(values.values()), None if leader is None else values.get(leader)
+    return max(sorted(counts), key=lambda name: (counts[name], name == leaders), default=None)

@@ -25,9 +25,9 @@ def stopped_timers(nodes: Nodes) -> Mapping[NodeId, str]:
     newest = max(set_back, key=lambda one: one.at_ms + one.by_ms)
     host = "the monitor's host" if newest.controller is None else f"controller {newest.controller}"
     why = (
-        f"may count on the leader until {utc_text(newest.at_ms + newest.by_ms)}, whatever happens to it: the clock of "
-        f"{host} was set back by {ms_text(newest.by_ms)} at {utc_text(newest.at_ms)}, and where it was set back too, "
-        "Raft's timers stand still"
+        f"may not notice until {utc_text(newest.at_ms + newest.by_ms)} that the leader is lost: the clock of {host} "
+        f"was set back by {ms_text(newest.by_ms)} at {utc_text(newest.at_ms)}, and Raft's timers stand still on each "
+        "host whose clock was set back with it"
     )
     # By offsets: the times of the log were set back too.
     ends = [one.high_watermark for one in set_back if one.high_watermark is not None]

@@ -4,10 +4,10 @@ A controller dials the others by the name of its own first listener, with its ow
 registrations name the listeners of each voter, registrations also their security protocols.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from rules.facts.likeness import most_frequent
 from rules.facts.node import Nodes
 from rules.finding import Plain
 from rules.formatting import and_join
@@ -38,8 +38,9 @@ def unlike_listeners(nodes: Nodes) -> tuple[UnlikeListener, ...]:
 
 def _listeners(quorum: Quorum, committed: VoterSet) -> Iterator[UnlikeListener]:
     dialled = {voter.key.id: name for voter in committed.voters if (name := _dialled(quorum, voter)) is not None}
-    usual = _usual(quorum, dialled)
-    usual_protocols = {name: _usual(quorum, _protocols(quorum, committed, name)) for name in {*dialled.values()}}
+    leader = quorum.leader_id
+    usual = most_frequent(dialled, leader)
+    usual_protocols = {name: most_frequent(_protocols(quorum, committed, name), leader) for name in {*dialled.values()}}
     for voter in sorted(committed.voters, key=lambda voter: voter.key.id):
         node, recorded = voter.key.id, voter.endpoint
         registration = quorum.controllers.get(node)
@@ -105,13 +106,6 @@ def _protocols(quorum: Quorum, committed: VoterSet, listener: str) -> dict[NodeI
     registrations = [registration for node, registration in sorted(quorum.controllers.items()) if node in committed.ids]
     found = {registration.id: at_listener(registration.endpoints, listener) for registration in registrations}
     return {node: endpoint.protocol for node, endpoint in found.items() if endpoint is not None and endpoint.protocol}
-
-
-def _usual(quorum: Quorum, values: Mapping[NodeId, str]) -> str | None:
-    """Returns what most voters have; of two that are as frequent, the leader's."""
-    counts = Counter(values.values())
-    leader = values.get(quorum.leader_id) if quorum.leader_id is not None else None
-    return max(sorted(counts), key=lambda name: (counts[name], name == leader), default=None)
 
 
 def _not_dialled(quorum: Quorum, voter: Voter, listener: str, by: list[NodeId]) -> UnlikeListener:

@@ -189,8 +189,8 @@ FOLLOWERS_PAUSED = replace(
     nodes=lambda lab: lab.followers[: len(lab.controllers) // 2 + 1],
     alerts=(
         _critical(
-            rule="high-watermark-stalled",
-            sentence=r"Nothing is committed: the high watermark has been at \d+ since",
+            rule="no-leader",
+            sentence=r"Nothing is committed since .* Controller \d+ leads epoch \d+, with \d+ uncommitted records",
             step=_NO_ANSWER,
         ),
     ),

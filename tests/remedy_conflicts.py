@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import TypeAlias
 
 from rules.alert import Alert, AlertState
+from rules.claims.claim import NOBODY, Question, claim
 from rules.finding import Finding
 from rules.model.identifiers import Millis, NodeId
 from rules.remedies.step import Act, Action, Plan, Step
@@ -120,7 +121,8 @@ def conflicts(reported: Sequence[Alert | Finding], *, at_ms: Millis | None = Non
     found += [sentence for each in advice for sentence in _changes_voters_twice(each, advice)]
     found += [sentence for each in advice for sentence in _does_what_is_forbidden(each, others)]
     found += _waits_for_itself(others)
-    lost = next((each for each in reported if each.rule == "no-leader"), None)
+    nobody = claim(Question.LEADER, NOBODY)
+    lost = next((each for each in reported if nobody in each.claims), None)
     if lost is not None:
         # What fired while there was a leader is read after no-leader, which is critical and waits for a leader.
         later = [_advice(each) for each in reported if _observed_at(each) >= _observed_at(lost)]

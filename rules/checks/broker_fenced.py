@@ -227,7 +227,6 @@ RULE = Rule(
     ),
     further_thresholds=(NONE_ALIVE_HOLD,),
     needs=(Need.CURRENT_LOG,),
-    inhibited_by=("high-watermark-stalled",),
     # An unclean election passes over a fenced broker, and one that flaps may stay fenced: one fault, one incident.
     grouped_with=(
         "broker-flapping",

@@ -188,5 +188,4 @@ RULE = Rule(
     hold=hold(0.0, "the fencings have already happened"),
     further_thresholds=(WINDOW, FENCINGS),
     needs=(Need.CURRENT_LOG,),
-    inhibited_by=("high-watermark-stalled",),
 )

@@ -177,5 +177,4 @@ RULE = Rule(
     hold=hold(60.0, "the average forgets a pause of ten seconds within a minute, and an election is over in a few"),
     further_thresholds=(SLOW, ELECTION_NEAR, WINDOW),
     needs=(Need.FRESH_POLL,),
-    inhibited_by=("high-watermark-stalled",),
 )

@@ -112,5 +112,4 @@ RULE = Rule(
     hold=hold(10.0, "a long pause of the controller's event thread, for a large request, ends within seconds"),
     further_thresholds=(STILL,),
     needs=(Need.FRESH_POLL, Need.CURRENT_LOG),
-    inhibited_by=("high-watermark-stalled",),
 )

@@ -248,7 +248,6 @@ RULE = Rule(
     ),
     further_thresholds=(WINDOW, SHARE),
     needs=(Need.FRESH_POLL,),
-    inhibited_by=("high-watermark-stalled",),
     outlives_cause=True,
     grouped_with=("stale-voter-endpoint", "voter-disk-replaced"),
 )

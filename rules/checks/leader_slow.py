@@ -97,6 +97,6 @@ RULE = Rule(
     hold=hold(60.0, "the average forgets a pause of ten seconds within a minute"),
     further_thresholds=(SLOW,),
     needs=(Need.FRESH_POLL,),
-    inhibited_by=("high-watermark-stalled", "controller-stuck", "commits-slow"),
+    inhibited_by=("controller-stuck", "commits-slow"),
     grouped_with=("epoch-churn", "broker-fenced"),
 )

@@ -76,6 +76,5 @@ RULE = Rule(
     hold=hold(60.0, "a broker that was restarted without a directory moves its replicas within seconds"),
     further_thresholds=(),
     needs=(Need.CURRENT_LOG,),
-    inhibited_by=("high-watermark-stalled",),
     grouped_with=("partitions-offline",),
 )

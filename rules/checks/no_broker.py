@@ -112,6 +112,5 @@ RULE = Rule(
     hold=hold(60.0, "a broker that is unregistered and started again is back by then"),
     further_thresholds=(NEW_FOR,),
     needs=(Need.CURRENT_LOG,),
-    inhibited_by=("high-watermark-stalled",),
     grouped_with=("partitions-offline", "broker-fenced"),
 )

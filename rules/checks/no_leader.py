@@ -1,10 +1,16 @@
-"""No controller leads the metadata quorum.
+"""No controller leads the metadata quorum, or the one that leads commits nothing.
 
 What it means
     At least one controller answers that it knows no leader, or every voter refuses connections where the log records
-    it, or answers that it does not lead. No metadata change is possible: no topic is created, no broker joins, no
-    partition gets a new leader. Produce and fetch continue where a partition's leader is alive, until the next broker
-    fails.
+    it, or answers that it does not lead. Or a leader answers, and no majority of the voters replicates its log: it has
+    committed nothing since its election, or its high watermark does not move although its log grows. No metadata change
+    is possible: no topic is created, no broker joins, no partition gets a new leader, although every process may look
+    healthy. Produce and fetch continue where a partition's leader is alive, until the next broker fails.
+
+    The alert is one until something is committed: leaders that are elected and resign again change its text. The
+    active controller writes a NoOpRecord every half second (KIP-835), so a healthy quorum commits twice a second even
+    when it is idle. If NoOps are switched off (metadata.max.idle.interval.ms=0), an idle log ends at its high
+    watermark, and nothing is missing.
 
     An election takes one or two seconds and does not fire this alert. If kraftwatch only cannot observe the quorum
     (timeouts, names, permissions), `monitor-blind` fires instead. So it does while a voter that may lead was not
@@ -56,7 +62,11 @@ What to do
        reads them when it has found one. Give their listener PLAIN, GSSAPI or mutual TLS.
     7. AuthorizerNotReadyException or ClusterAuthorizationException: add the principals of all controllers to
        `super.users` of each controller. ACLs are in the metadata log too.
-    8. If controllers run at other endpoints for good, stop them all and write the new endpoints into each:
+    8. If a controller leads and commits nothing, find in the evidence which voters do not fetch. One that answers and
+       does not fetch reaches no leader, or one of them rejects the other: compare certificates, trust stores, logins,
+       `super.users` and firewalls, from its host to the leader's endpoint. If all voters fetch and nothing is
+       committed, the leader itself is stuck: restart it, so that another voter is elected.
+    9. If controllers run at other endpoints for good, stop them all and write the new endpoints into each:
        `kraftwatch rescue plan` reads a copy of every metadata.log.dir and prints the procedure; the alert holds the
        list of this cluster. `kraftwatch what-if` predicts from the copies who can be elected.
 
@@ -67,40 +77,40 @@ What to do
 
 What not to do
     Do not format or wipe a controller to "start afresh": a majority of the logs is the cluster's metadata.
-    Do not restart the controllers that still answer.
+    Do not restart the controllers that still answer, or a voter that is in sync, except the leader in step 8.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from rules.answers.forecast import forecast_election
-from rules.answers.leader import LeaderUnknown, Leads, leader
+from rules.answers.leader import CommitsNothing, LeaderUnknown, Leads, leader
 from rules.answers.now import in_sync_text, leads
 from rules.answers.part import electors
-from rules.claims.claim import NO, NOBODY, At, Question, claim, of_each
+from rules.claims.claim import NO, NOBODY, YES, At, Question, claim, of_each
 from rules.claims.statement import Statement, joined, statement
-from rules.facts.contact import recorded_endpoints
-from rules.facts.doubts import About
 from rules.facts.endpoint import EndpointFault
 from rules.facts.endpoint_text import certificate_text, endpoint_kind, evidence_of, faults_text
+from rules.facts.following import Following
+from rules.facts.following_text import follows_sentence, follows_text, voters_in_sync
 from rules.facts.leadership import Leaderless
 from rules.facts.node import NodeFacts, Process
-from rules.facts.node_claims import answers_claim
+from rules.facts.node_claims import answers_claim, in_sync_count, leader_claim
 from rules.facts.quorum import Facts
 from rules.facts.reported_leaders import last_leader, last_leader_answer_ms
 from rules.finding import HOLD, Finding, Plain, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, needed_text, numbered, plural, utc_text
-from rules.model.identifiers import NodeId, ReplicaKey
+from rules.model.identifiers import NodeId
 from rules.model.membership import majority
-from rules.model.monitoring import Connection, Resolution
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
-from rules.remedies.endpoint_steps import certificate_steps
-from rules.remedies.remedy_commands import (
-    SCRAM_NEEDS_A_LEADER,
-    describe_status,
-    find_host,
-    rescue_if_moved,
-    restart_hung,
+from rules.remedies.outage_steps import (
+    SILENT,
+    all_accept,
+    commit_steps,
+    does_not_answer,
+    down_voters,
+    election_steps,
+    reached_voters,
 )
 from rules.rule import Rule
 
@@ -110,40 +120,118 @@ _START = Threshold(
     meaning="the same while every configured controller refuses connections and none has answered yet: kraftwatch may "
     "be started together with them",
 )
+STILL = Threshold(
+    name="still",
+    default=10.0,
+    meaning="how long the high watermark must not move, while a leader that has committed something in its epoch "
+    "answers, before the condition begins. An idle quorum commits every half second, so the default is twenty missed "
+    "commits",
+)
+_STILL_HOLD = Threshold(
+    name="still_hold",
+    default=20.0,
+    meaning="how long that must last: a leader without a majority resigns within seconds (check quorum), and an "
+    "election takes one or two",
+)
 _MISSING = {
     Process.DOWN: "down (connections are refused)",
     Process.HUNG: "hung (accepting connections, not answering)",
     Process.NOT_REACHED: "not reached (connections time out or have no route)",
 }
-"""The states of a process in which its voter takes part in no election."""
+"""The states of a process in which its voter takes part in no election (`SILENT`), in words."""
 _AT = {Process.DOWN: At.REFUSES, Process.HUNG: At.HANGS, Process.NOT_REACHED: At.UNREACHED}
 """What answers at the endpoint of such a voter."""
-_NOT_COUNTED = frozenset({*EndpointFault} - {EndpointFault.REGISTRATION_DIFFERS})
-"""The faults with which a voter is not reached: one that moved dials the others, and may win with their votes."""
 
 
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """Returns one finding about the quorum while the newest observations report no leader."""
-    match leader(facts):
+    """Returns one finding about the quorum while nobody leads, or who leads commits nothing."""
+    match leader(facts, still_ms=thresholds.ms(STILL.name)):
         case LeaderUnknown(why=why):
             yield UnknownResult(why=why)
         case Leaderless() as state:
-            yield _finding(facts, state, thresholds)
+            yield _nobody_leads(facts, state, thresholds)
+        case CommitsNothing() as state:
+            yield _nothing_committed(facts, state, thresholds)
         case Leads():
             return
 
 
-def _finding(facts: Facts, state: Leaderless, thresholds: Thresholds) -> Finding:
+def _nobody_leads(facts: Facts, state: Leaderless, thresholds: Thresholds) -> Finding:
     voters = tuple(facts.nodes[node] for node in sorted(facts.quorum.voter_ids))
     return Finding(
         subject=Subject("quorum"),
         severity=Severity.CRITICAL,
         summary=_summary(facts, state, voters),
         evidence=_evidence(facts, state, voters),
-        remedy=_remedy(facts, state, voters),
-        starts=tuple(voter.id for voter in voters if not voter.reachable or _does_not_answer(voter)),
+        remedy=election_steps(facts, state, voters),
+        starts=tuple(voter.id for voter in voters if not voter.reachable or does_not_answer(voter)),
         hold_ms=max(thresholds.ms(HOLD), thresholds.ms(_START.name)) if state.never_answered else None,
     )
+
+
+def _nothing_committed(facts: Facts, state: CommitsNothing, thresholds: Thresholds) -> Finding:
+    quorum, poll, voters = facts.quorum, state.poll, facts.nodes.polled_voters
+    end = None if poll.leader is None else poll.leader.log_end_offset
+    committed, number = quorum.high_watermark, majority(len(voters))
+    uncommitted = None if end is None or committed is None else end - committed
+    leads = f"Controller {poll.leader_id} leads epoch {poll.leader_epoch}"
+    if state.elected_since:
+        leads += f"{_epochs_since(quorum)}, and has committed nothing since its election"
+    elif uncommitted is not None:
+        leads += f", with {plural(uncommitted, 'uncommitted record')}"
+    followers = [voter for voter in voters if voter.following is Following.NOT_FETCHING and voter.id != poll.leader_id]
+    silent = tuple(voter for voter in voters if voter.process in SILENT)
+    return Finding(
+        subject=Subject("quorum"),
+        severity=Severity.CRITICAL,
+        summary=statement(
+            Statement(
+                f"Nothing is committed since {utc_text(state.since_ms)}: no metadata change takes effect. {leads}. ",
+                claim(Question.COMMITS, NO),
+                leader_claim(facts.nodes),
+            ),
+            joined((*_obstacles(facts, voters), *_reached_and_silent(facts, followers))),
+            " " if silent or followers else "",
+            voters_in_sync(facts.nodes),
+            f"; {needed_text(number)}.",
+            _denials(facts),
+        ),
+        evidence={
+            "high_watermark": committed,
+            "high_watermark_since_ms": quorum.high_watermark_since_ms,
+            "leader": poll.leader_id,
+            "leader_epoch": poll.leader_epoch,
+            "leader_log_end_offset": end,
+            "uncommitted_records": uncommitted,
+            "voters_in_sync": in_sync_count(voters),
+            "majority": number,
+            "voters": {
+                str(voter.key): f"{follows_text(facts.nodes, voter)}; log ends at {_or_unknown(voter.log_end_offset)}"
+                for voter in voters
+            },
+        },
+        remedy=commit_steps(facts, poll, voters),
+        starts=tuple(voter.id for voter in voters if voter.following is Following.NOT_FETCHING) or (poll.leader_id,),
+        hold_ms=None if state.elected_since else max(thresholds.ms(HOLD), thresholds.ms(_STILL_HOLD.name)),
+    )
+
+
+def _epochs_since(quorum: Quorum) -> str:
+    """Returns how many elections were held since one whose leader committed something; empty for the first."""
+    elections = quorum.history.elections
+    epochs = quorum.leader_epoch - elections[-1].leader_epoch if quorum.leader_epoch and elections else 0
+    return f", {epochs} epochs after the last one in which something was committed" if epochs > 1 else ""
+
+
+def _reached_and_silent(facts: Facts, voters: list[NodeFacts]) -> Iterable[Statement]:
+    """Yields the voters that answer and do not fetch: nothing else says why."""
+    for voter in voters:
+        if voter.process is Process.RUNNING and not voter.faults:
+            yield follows_sentence(facts.nodes, voter)
+
+
+def _or_unknown(value: int | None) -> str:
+    return "an unknown offset" if value is None else str(value)
 
 
 def _summary(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> Statement:
@@ -155,7 +243,7 @@ def _summary(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> 
         # Nobody knows how long the quorum still had a leader while the monitor did not observe it.
         since = f" at least since {utc_text(quorum.watched_since_ms)}"
     led = last_leader(quorum)
-    last = "" if led is None else f" The last leader was controller {led}."
+    last = "" if led is None else f" The last leader was controller {led}{_epochs_since(quorum)}."
     if state.rejecting:
         reasons = and_join(sorted({failure.reason for failure in state.failures}))
         return Statement(
@@ -214,43 +302,10 @@ def _voters(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> s
         if not state.answered:
             return "Every configured controller refuses connections."
         return f"Reported by {and_join(state.answered, 3)}."
-    processes = {voter.id: voter.process for voter in voters}
-    missing = [node for node, process in processes.items() if process in _MISSING]
-    lost = [voter.id for voter in voters if EndpointFault.NAME_NOT_FOUND in voter.faults]
-    refused = [voter for voter in voters if not voter.can_lead]
-    replaced = facts.replaced_disks
-    sentences = [
-        *_without_vote(facts, len(voters)),
-        *(
-            Statement(
-                f"{_controllers(nodes)} {what}.",
-                *of_each(Question.ENDPOINT, nodes, _AT[state]),
-                *of_each(Question.VOTES, nodes, NO),
-            )
-            for state, what in _MISSING.items()
-            if (nodes := [node for node in missing if processes[node] is state])
-        ),
-        *_refusing_elsewhere(voters),
-        *([_lost_names(lost)] if lost else []),
-        *(
-            Statement(
-                f"The certificate of controller {controller.id} {certificate_text(controller.probe)}.",
-                claim(Question.VOTES, NO, node=controller.id),
-            )
-            for controller in refused
-            if controller.probe
-        ),
-        *(
-            statement(
-                f"Voter {voter.id}'s {endpoint_kind(facts.quorum)} endpoint {voter.endpoint} ", faults_text(voter), "."
-            )
-            for voter in voters
-            if EndpointFault.OTHER_RESPONDER in voter.faults and voter.id not in missing
-        ),
-    ]
-    running, needed = _reached(facts, voters), majority(len(voters))
+    sentences = [*_obstacles(facts, voters)]
+    running, needed = reached_voters(facts, voters), majority(len(voters))
     if not sentences:
-        accepting = [one for voter in voters for one in answers_claim(voter)] if _all_accept(voters) else []
+        accepting = [one for voter in voters for one in answers_claim(voter)] if all_accept(voters) else []
         claims = (claim(Question.WON, NO), *accepting)
         if len(voters) == 1:
             return Statement(
@@ -261,7 +316,7 @@ def _voters(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> s
                 f"All {len(voters)} voters accept connections, and none of them wins an election.", *claims
             )
         return Statement(f"None of the {len(voters)} voters wins an election.", *claims)
-    reached = "run with their recorded directory id at most" if replaced else "can be reached"
+    reached = "run with their recorded directory id at most" if facts.replaced_disks else "can be reached"
     return statement(
         joined(sentences),
         Statement(
@@ -269,6 +324,34 @@ def _voters(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> s
             claim(Question.REACHED, running),
         ),
     )
+
+
+def _obstacles(facts: Facts, voters: tuple[NodeFacts, ...]) -> Iterable[str]:
+    """Yields what is known against the voters: why one does not vote, is not reached, or cannot lead."""
+    processes = {voter.id: voter.process for voter in voters}
+    missing = [node for node, process in processes.items() if process in SILENT]
+    lost = [voter.id for voter in voters if EndpointFault.NAME_NOT_FOUND in voter.faults]
+    yield from _without_vote(facts, len(voters))
+    for state, what in _MISSING.items():
+        if nodes := [node for node in missing if processes[node] is state]:
+            yield Statement(
+                f"{_controllers(nodes)} {what}.",
+                *of_each(Question.ENDPOINT, nodes, _AT[state]),
+                *of_each(Question.VOTES, nodes, NO),
+            )
+    yield from _refusing_elsewhere(voters)
+    if lost:
+        yield _lost_names(lost)
+    for voter in voters:
+        if not voter.can_lead and voter.probe:
+            yield Statement(
+                f"The certificate of controller {voter.id} {certificate_text(voter.probe)}.",
+                claim(Question.VOTES, NO, node=voter.id),
+            )
+    for voter in voters:
+        if EndpointFault.OTHER_RESPONDER in voter.faults and voter.id not in missing:
+            endpoint = f"{endpoint_kind(facts.quorum)} endpoint {voter.endpoint}"
+            yield statement(f"Voter {voter.id}'s {endpoint} ", faults_text(voter), ".")
 
 
 def _refusing_elsewhere(voters: tuple[NodeFacts, ...]) -> Iterable[str]:
@@ -290,23 +373,6 @@ def _lost_names(nodes: list[NodeId]) -> Statement:
     )
 
 
-def _reached(facts: Facts, voters: tuple[NodeFacts, ...]) -> int:
-    """Returns how many voters run with their recorded disk, and can be reached where the others dial them."""
-    return _running(facts, tuple(voter for voter in voters if EndpointFault.REGISTRATION_DIFFERS not in voter.faults))
-
-
-def _running(facts: Facts, voters: tuple[NodeFacts, ...]) -> int:
-    """Returns how many voters run with their recorded disk, as far as is known, and may win an election."""
-    replaced = facts.replaced_disks
-    return sum(
-        _NOT_COUNTED.isdisjoint(voter.faults)
-        and voter.id not in replaced
-        and voter.process not in _MISSING
-        and not voter.refuses_elsewhere
-        for voter in voters
-    )
-
-
 def _without_vote(facts: Facts, voters: int) -> Iterable[str]:
     replaced = facts.replaced_disks
     if replaced:
@@ -316,16 +382,6 @@ def _without_vote(facts: Facts, voters: int) -> Iterable[str]:
             f"{and_join([str(key) for key in replaced.values()])}, without a vote.",
             *of_each(Question.VOTES, replaced, NO),
         )
-
-
-def _all_accept(voters: tuple[NodeFacts, ...]) -> bool:
-    probes = [voter.probe for voter in voters if voter.reachable]
-    accepted = [probe for probe in probes if probe is not None and probe.connection is Connection.ACCEPTED]
-    return len(accepted) == len(voters)
-
-
-def _does_not_answer(voter: NodeFacts) -> bool:
-    return voter.process in (Process.HUNG, Process.NOT_REACHED) or bool(voter.refuses_elsewhere)
 
 
 def _controllers(nodes: list[NodeId]) -> str:
@@ -341,7 +397,7 @@ def _evidence(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) ->
         "no_leader_reported_by": list(state.answered),
         "polls_refused_by": list(state.refused),
         "connections_refused_by": [
-            *sorted({*state.refused, *(str(controller.endpoint) for controller in _down(quorum, voters))})
+            *sorted({*state.refused, *(str(controller.endpoint) for controller in down_voters(voters))})
         ],
         **({"started_and_rejecting": [*state.rejecting]} if state.rejecting else {}),
         "last_leader": last_leader(quorum),
@@ -356,11 +412,6 @@ def _evidence(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) ->
     }
 
 
-def _down(quorum: Quorum, voters: tuple[NodeFacts, ...]) -> list[NodeFacts]:
-    """Returns the voters at whose recorded endpoint the newest probe was refused: those that the summary calls down."""
-    return [voter for voter in voters if voter.process is Process.DOWN]
-
-
 def _voter(quorum: Quorum, voter: NodeFacts) -> dict[str, Plain]:
     history = quorum.histories.get(voter.key)
     return {
@@ -370,189 +421,20 @@ def _voter(quorum: Quorum, voter: NodeFacts) -> dict[str, Plain]:
     }
 
 
-def _remedy(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> tuple[str, ...]:
-    quorum = facts.quorum
-    steps = [step for voter in voters for step in _step(quorum, voter)]
-    if state.rejecting:
-        steps += [
-            "# Read in the controllers' logs whether they reject each other (failed authentication, "
-            "ClusterAuthorizationException, SSLHandshakeException)",
-            "# If they do, give all of them, one after the other, credentials and certificates that the others accept, "
-            "and add their principals to super.users",
-            SCRAM_NEEDS_A_LEADER,
-        ]
-        return (*steps, "# Check which controller is the leader", describe_status(facts))
-    if not voters and state.refused:
-        # The voters' endpoints are not known: the quorum is static, or its log was never read.
-        controllers = "controller" if len(state.refused) == 1 else "controllers"
-        steps = [f"# Start the {controllers} at {and_join(state.refused)}: connections are refused there"]
-        if state.never_answered:
-            steps.append(f"# If they run elsewhere, correct bootstrap of cluster {quorum.cluster} in the configuration")
-    steps = [*_permission_steps(facts), *steps]
-    where_to_look = tuple(_election_steps(facts, state, voters, explained=bool(steps)))
-    majority_steps = tuple(_majority_steps(facts, voters)) if voters else ()
-    steps += [*majority_steps, *where_to_look] if steps else [*where_to_look, *majority_steps]
-    refused = next((voter.id for voter in voters if not voter.can_lead), None)
-    return (*steps, "# Check which controller is the leader", describe_status(facts, excluding=refused))
-
-
-def _permission_steps(facts: Facts) -> Iterable[str]:
-    if found := facts.denied_before_outage:
-        yield (
-            f"# Before you start a controller, add the principals of all controllers to super.users of "
-            f"{numbered('controller', sorted(found))} (authorizer.class.name): controllers that are denied end with "
-            "ClusterAuthorizationException"
-        )
-
-
-def _election_steps(
-    facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...], *, explained: bool
-) -> Iterable[str]:
-    """Yields where to look while so many voters run that one of them should win an election.
-
-    `explained`: a step before names the fault of a voter.
-    """
-    number = facts.who_leads.number_of_voters
-    running, needed = _running(facts, voters) if voters else _answering(facts.quorum, state), majority(number)
-    if not explained:
-        because = ": the voters' endpoints accept connections" if voters and _all_accept(voters) else ""
-        yield f"# Check in the controllers' logs why no election is won{because}"
-    elif running >= needed:
-        yield Statement(
-            f"# If no leader is elected then, check in the controllers' logs why: {running} of the {number} voters run "
-            f"already, and {needed} are enough",
-            claim(Question.RUNNING, running),
-        )
-    else:
-        return
-    if voters:
-        keys = and_join([str(voter.key) for voter in voters])
-        yield (
-            f"# Compare directory.id in each controller's meta.properties with the voters {keys}: a controller whose "
-            "directory was formatted again has no vote until it has the former one, or the former id over the same log"
-        )
-    else:
-        yield (
-            "# Compare controller.quorum.voters of all controllers: each needs the same list, and names that it can "
-            "resolve"
-        )
-    if running >= needed:
-        for node, doubt in facts.doubts_about({About.UNLIKE_OTHERS}).items():
-            yield (
-                f"# Controller {node} {doubt.detail}: if the others reject it, or it them, give it what they have, and "
-                "restart it"
-            )
-        yield (
-            '# If their logs say "failed authentication" or "SSL handshake failed", correct the logins and the '
-            "certificates of the controllers to each other"
-        )
-        yield SCRAM_NEEDS_A_LEADER
-        yield (
-            "# If their logs say AuthorizerNotReadyException or ClusterAuthorizationException, add the principals of "
-            "all controllers to super.users of each controller"
-        )
-
-
-def _answering(quorum: Quorum, state: Leaderless) -> int:
-    """Returns how many voters of a static quorum answer: an address that is asked may be that of another node."""
-    if not state.refused:
-        return len(state.answered)
-    recorded = recorded_endpoints(quorum)
-    return sum(any(str(endpoint) in state.answered for endpoint in endpoints) for endpoints in recorded.values())
-
-
-def _majority_steps(facts: Facts, voters: tuple[NodeFacts, ...]) -> Iterable[str]:
-    needed = majority(len(voters))
-    if replaced := facts.replaced_disks:
-        yield from _steps_without_disks(replaced, voters, needed)
-        return
-    if len(voters) == 1:
-        yield "# Wait until the only voter runs: it then elects itself within seconds"
-    elif all(voter.reachable and not _does_not_answer(voter) for voter in voters):
-        yield f"# Wait until one of the voters wins an election: it needs {needed} of the {len(voters)} votes"
-    else:
-        yield (
-            f"# Wait until {needed} of the {len(voters)} voters run: they elect a leader within seconds if they "
-            "reach each other at their recorded endpoints"
-        )
-    if any(not voter.reachable and voter.faults != (EndpointFault.CERTIFICATE,) for voter in voters):
-        yield from rescue_if_moved(facts.quorum)
-    if len(voters) - len(_down(facts.quorum, voters)) < needed:
-        yield (
-            "# If a host is lost and its disk is not, start its controller from that disk at the same endpoint: no "
-            "other copy of its log counts as its vote"
-        )
-        lost = f"fewer than {needed} of the voters' disks are left" if needed > 1 else "the disk of the voter is lost"
-        yield (
-            f"# If {lost}, there is no safe recovery: committed metadata may be lost, and an override of the voters "
-            "does not help"
-        )
-
-
-def _steps_without_disks(
-    replaced: Mapping[NodeId, ReplicaKey], voters: tuple[NodeFacts, ...], needed: int
-) -> Iterable[str]:
-    """Yields what is true where voters run with other directory ids: these have no vote, however many of them run.
-
-    DescribeQuorum does not tell whether the log is the voter's: one that was fetched again is as long.
-    """
-    former = [voter.key for voter in voters if voter.id in replaced]
-    left = [voter.key for voter in voters if voter.id not in replaced]
-    yield (
-        "# Copy every metadata.log.dir before anything is formatted, and run `kraftwatch rescue plan` with the copies: "
-        f"if meta.properties of {numbered('controller', sorted(replaced))} was formatted again over the log, or had no "
-        "directory.id, nothing is lost, and the plan has the commands that write the id back"
-    )
-    yield (
-        f"# If the former disk of {and_join([str(key) for key in former])} still exists, start the controller with it: "
-        "only a disk with this directory.id in meta.properties has the vote"
-    )
-    if len(left) >= needed:
-        which = "All" if len(left) == needed else f"{needed}"
-        yield (
-            f"# {which} of {and_join([str(key) for key in left])} are needed, each with the disk of this directory.id: "
-            "then a leader is elected; check it in meta.properties before you start a controller"
-        )
-    yield (
-        f"# If fewer than {needed} of the voters' logs are left, whatever their directory ids, no leader can be "
-        "elected, and there is no safe recovery: committed metadata may be lost"
-    )
-
-
-def _step(quorum: Quorum, voter: NodeFacts) -> Iterable[str]:
-    node, endpoint = voter.id, voter.endpoint
-    if endpoint is None:
-        return
-    if elsewhere := voter.refuses_elsewhere:
-        yield f"# Start controller {node}: connections are refused at {and_join(elsewhere)}, where it answered before"
-    if voter.probe and voter.probe.resolution is Resolution.NAME_NOT_FOUND:
-        was = quorum.addresses.get(endpoint.host)
-        yield (
-            f"# Make {endpoint.host} resolve again{f' (it was {and_join(was)})' if was else ''}: it is the "
-            f"recorded endpoint of controller {node}"
-        )
-    elif voter.refused:
-        yield f"# Start controller {node} at {endpoint}; if it runs elsewhere, make that address reach it again"
-    elif not voter.can_lead:
-        yield from certificate_steps(voter)
-    elif voter.faults:
-        yield f"# Make {endpoint} reach controller {node} again"
-    elif voter.process is Process.HUNG:
-        yield from restart_hung(node, f" at {endpoint}")
-    elif voter.process is Process.NOT_REACHED:
-        yield from find_host(node, f" at {endpoint}")
-
-
 def _resolved(facts: Facts, _subject: Subject) -> str:
-    leader = "A controller leads the metadata quorum" if facts.quorum.leader_id is None else leads(facts.quorum)
+    quorum = facts.quorum
+    leader = "A controller leads the metadata quorum" if quorum.leader_id is None else leads(quorum)
+    commits = Statement("")
+    if quorum.high_watermark is not None and not quorum.silent_ms:
+        commits = Statement(" and commits", claim(Question.COMMITS, YES))
     counted = in_sync_text(facts)
-    return statement(leader, ". ", counted) if counted else statement(leader, ".")
+    return statement(leader, commits, ". ", counted) if counted else statement(leader, commits, ".")
 
 
 RULE = Rule(
-    title="No controller leads the metadata quorum",
+    title="No controller leads the metadata quorum, or nothing is committed",
     resolved=_resolved,
     hold=hold(5.0, "longer than an election"),
-    further_thresholds=(_START,),
+    further_thresholds=(_START, STILL, _STILL_HOLD),
     without_leader=True,
 )

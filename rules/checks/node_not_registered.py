@@ -125,6 +125,6 @@ RULE = Rule(
     resolved=_resolved,
     hold=hold(120.0, "a node that starts registers within seconds after it fetches"),
     needs=(Need.CURRENT_LOG, Need.FRESH_POLL),
-    inhibited_by=("high-watermark-stalled", "controller-stuck", "open-transaction"),
+    inhibited_by=("controller-stuck", "open-transaction"),
     grouped_with=("duplicate-node-id", "version-drift", "committed-metadata-lost"),
 )

@@ -163,6 +163,5 @@ RULE = Rule(
     hold=hold(120.0, "a broker that loads a snapshot after its start is done by then"),
     further_thresholds=(LAG, CATCHING_UP_FOR, WINDOW),
     needs=(Need.CURRENT_LOG, Need.FRESH_POLL),
-    inhibited_by=("high-watermark-stalled",),
     grouped_with=("broker-fenced",),
 )

@@ -77,5 +77,4 @@ RULE = Rule(
     hold=hold(60.0, "counted from the beginning of the transaction, which ends within moments"),
     further_thresholds=(),
     needs=(Need.CURRENT_LOG,),
-    inhibited_by=("high-watermark-stalled",),
 )

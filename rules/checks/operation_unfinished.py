@@ -349,6 +349,6 @@ RULE = Rule(
         MIGRATED_FOR,
     ),
     needs=(Need.CURRENT_LOG,),
-    inhibited_by=("high-watermark-stalled", "controller-stuck", "open-transaction"),
+    inhibited_by=("controller-stuck", "open-transaction"),
     grouped_with=("broker-fenced", "partitions-offline", "node-not-registered"),
 )

@@ -219,6 +219,5 @@ RULE = Rule(
     ),
     further_thresholds=(RESTART,),
     needs=(Need.CURRENT_LOG,),
-    inhibited_by=("high-watermark-stalled",),
     grouped_with=("broker-fenced", "log-directory-offline", "partition-stuck-recovering", "unclean-election"),
 )

@@ -140,6 +140,5 @@ RULE = Rule(
     hold=hold(60.0, "by the timestamps in the log; the in-sync replicas shrink and grow within seconds of a restart"),
     further_thresholds=(RESTART,),
     needs=(Need.CURRENT_LOG,),
-    inhibited_by=("high-watermark-stalled",),
     grouped_with=("broker-fenced", "partitions-offline", "log-directory-offline", "partition-stuck-recovering"),
 )

@@ -141,5 +141,4 @@ RULE = Rule(
     hold=hold(60.0, "after an outage of the quorum the leader registers again, or takes a snapshot, within seconds"),
     further_thresholds=(AGE,),
     needs=(Need.CURRENT_LOG,),
-    inhibited_by=("high-watermark-stalled",),
 )

@@ -8,7 +8,7 @@ What it means
     Until it commits, the leader refuses every other change of the voter set. If the leader fails, the change may be
     lost and the old set may come back. Kafka's tool reports "timed out" after some seconds; the change itself does not
     time out. A leader that hears from no majority resigns within seconds: then `no-leader` fires instead. While the
-    change is pending no later record is committed: `high-watermark-stalled` fires too, as part of the same incident.
+    change is pending no later record is committed: `no-leader` fires too, as part of the same incident.
 
     The alert also fires for a controller that is removed from the voters again and again: its changes commit, and do
     not end. With controller.quorum.auto.join.enable=true (Kafka 4.2 and later) two processes with one node.id do this:
@@ -214,6 +214,7 @@ RULE = Rule(
     hold=hold(60.0, "a change commits in far less than a second, even during an election"),
     further_thresholds=(WINDOW, REMOVALS),
     needs=(Need.VOTERS_RECORD, Need.CURRENT_LOG, Need.FRESH_POLL),
-    # Nothing after an uncommitted VotersRecord is committed either: that rule always fires too, and names no change.
-    grouped_with=("high-watermark-stalled",),
+    # Nothing after an uncommitted VotersRecord is committed either: that rule always fires too.
+    without_leader=True,
+    grouped_with=("no-leader",),
 )

@@ -124,7 +124,7 @@ RULE = Rule(
     hold=hold(300.0, "long enough for a reboot, because nothing is at stake yet"),
     further_thresholds=(CATCHING_UP_FOR, WINDOW),
     needs=(Need.FRESH_POLL,),
-    inhibited_by=("high-watermark-stalled", "failure-tolerance"),
+    inhibited_by=("failure-tolerance",),
     outlives_cause=True,
     grouped_with=("stale-voter-endpoint",),
 )

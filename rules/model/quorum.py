@@ -76,7 +76,11 @@ class Quorum:
     leader_epoch: Epoch | None = None
     high_watermark: Offset | None = None
     high_watermark_since_ms: Millis | None = None
-    """The first observation of this high watermark; if it is None, of the leader epoch without a high watermark."""
+    """When something was last committed, as far as it was observed: a leader that commits nothing does not change it.
+
+    Before anything was: since when a leader is observed. A high watermark is known once a record of the leader's epoch
+    is committed.
+    """
     last_offset: Offset | None = None
     """The newest committed offset that was applied."""
     log_complete: bool = False

@@ -6,11 +6,12 @@ rules explains the other (`Rule.inhibited_by`, `Rule.grouped_with`), or if both 
 incident.
 
 A critical alert has to reach a person who has acknowledged the incident: it joins only what it is part of. That is an
-incident with a rule that explains it; one that began with it or after it; and one that is not critical yet, if an alert
-of it has the same cause: the two rules are grouped or name the same failed node, and the alert is a warning that is not
-about other nodes. An info says what is no fault, such as a controlled shutdown, and explains no outage an hour later.
-Otherwise it opens a new incident. An incident that becomes critical while it is open *escalates*: services that page
-people get a new page for it (`deduplication_key`).
+incident with a rule that explains it; one that began with it or after it, or up to two minutes before, if one of the
+two rules explains the other; and one that is not critical yet, if an alert of it has the same cause: the two rules are
+grouped or name the same failed node, and the alert is a warning that is not about other nodes. An info says what is no
+fault, such as a controlled shutdown, and explains no outage an hour later. Otherwise it opens a new incident. An
+incident that becomes critical while it is open *escalates*: services that page people get a new page for it
+(`deduplication_key`).
 
 If too many incidents were opened within a short time (for example, a whole site is down), further alerts of any
 cluster share one incident, the storm incident: one page for two hundred alerts is more useful than two hundred pages.
@@ -38,6 +39,8 @@ STORM_WINDOW_MS = Millis(600_000)
 SAME_FAULT_MS = Millis(15_000)
 """A critical alert that began so soon after an incident may be the same fault: brokers are fenced, and voters stop
 fetching, up to a session timeout (9 s) apart."""
+ONE_CAUSE_MS = Millis(120_000)
+"""The same where one of the two explains the other: a fault that spreads is one page."""
 RECOVERY_MS = Millis(30_000)
 """How long nothing critical fires before a page is over. So long a consequence is held back after its cause resolved,
 too: its own alert resolves within the clear time."""
@@ -188,7 +191,13 @@ class IncidentGrouper:
             for (fingerprint, _), each in found.firing.items()
         )
         in_storm = self._storm_incident is not None and found is self._open.get(self._storm_incident)
-        return not explained and not in_storm and since_ms - newest_ms > SAME_FAULT_MS
+        explains = any(self._share_a_cause(alert.rule, each.rule) for each in found.firing.values())
+        at_once = since_ms - newest_ms <= (ONE_CAUSE_MS if explains else SAME_FAULT_MS)
+        return not explained and not in_storm and not at_once
+
+    def _share_a_cause(self, rule: str, other: str) -> bool:
+        """Returns whether one of two different rules explains the other, or is grouped with it."""
+        return other != rule and other in self._related.get(rule, ())
 
     def _joinable(self, alert: Alert) -> Iterator[str]:
         """Yields the open incidents that an alert belongs to: of its cause, of the same node, of what is related."""
@@ -211,7 +220,9 @@ class IncidentGrouper:
 
     def _is_part_of(self, alert: Alert, found: _OpenIncident, related: Sequence[_FiringAlert]) -> bool:
         """Returns whether an alert belongs to an open incident. `related`: those of it that may have the same cause."""
-        if alert.severity is not Severity.CRITICAL or alert.started_at_ms - found.reference_ms <= SAME_FAULT_MS:
+        explains = any(self._share_a_cause(alert.rule, each.rule) for each in found.firing.values())
+        within_ms = ONE_CAUSE_MS if explains else SAME_FAULT_MS
+        if alert.severity is not Severity.CRITICAL or alert.started_at_ms - found.reference_ms <= within_ms:
             return True
         about = _nodes(alert)
         return found.critical_since_ms is None and any(

@@ -214,7 +214,7 @@ class Leadership:
     epoch: Epoch | None = None
     high_watermark: Offset | None = None
     high_watermark_since_ms: Millis | None = None
-    """When this high watermark was first observed; at the latest when its epoch was."""
+    """When something was last committed, as far as it was observed: not at an election that commits nothing."""
     confirmed_at_ms: Millis | None = None
     leaderless_reports: dict[str, LeaderlessReport] = field(default_factory=dict)
     """By the node that was asked, or else by the polled HOST:PORT."""
@@ -243,8 +243,11 @@ class Leadership:
         if epoch == known:
             self.advance(high_watermark, now_ms)
         else:
-            # A new leader's high watermark counts even if lower: a quorum restored from an older disk reports that.
-            self.high_watermark, self.high_watermark_since_ms = high_watermark, now_ms
+            # A new leader's high watermark counts even if lower: a quorum restored from an older disk reports that. It
+            # is unknown until a record of the epoch is committed (LeaderState.maybeUpdateHighWatermark).
+            if self.high_watermark_since_ms is None or high_watermark not in (None, self.high_watermark):
+                self.high_watermark_since_ms = now_ms
+            self.high_watermark = high_watermark
             self.lower_high_watermark = None
         if known is not None and lower and self.confirmed_at_ms is not None:
             before = None if first is None or first.epoch != epoch else first.high_watermark

@@ -19,7 +19,7 @@ from streaming.status.check_output import evaluate_restart
 from streaming.status.cluster_status import ClusterState, ClusterStatus
 from streaming.status.what_if import what_if
 
-_OF_THE_QUORUM = ("no-leader", "failure-tolerance", "high-watermark-stalled")
+_OF_THE_QUORUM = ("no-leader", "failure-tolerance")
 _OF_VOTERS = ("stale-voter-endpoint", "voter-lagging")
 """The rules whose resolved texts say more than that a condition is over."""
 

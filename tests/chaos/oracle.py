@@ -50,7 +50,6 @@ _CLUSTER = (Kind.SILENT, Kind.UNCERTAIN, Kind.UNSERVED, Kind.STUCK, Kind.NAMELES
 _BROKERS = (Kind.BROKER_SILENT, Kind.BROKER_UNCERTAIN)
 EXPLANATIONS: Mapping[str, tuple[Sequence[Kind], Sequence[Kind]]] = {
     "no-leader": ((), (*_CLUSTER, Kind.BUSY)),
-    "high-watermark-stalled": ((), (*_CLUSTER, Kind.BUSY)),
     "controller-stuck": ((), (Kind.STUCK, Kind.BUSY)),
     "log-directory-offline": ((Kind.DIRECTORY_LOST,), ()),
     "epoch-churn": ((), (*_CLUSTER, Kind.BUSY)),

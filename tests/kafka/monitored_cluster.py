@@ -34,7 +34,7 @@ CLEAR_S = 1.0
 SLOW_START_S = 300.0
 """The hold of rules whose conditions hold while a JVM starts slowly or the machine stalls: they do not fire in
 scenarios of other rules, even if an election or the restart of a killed controller takes long."""
-_SLOW_START_RULES = ("no-leader", "high-watermark-stalled", "stale-voter-endpoint", "monitor-blind")
+_SLOW_START_RULES = ("no-leader", "stale-voter-endpoint", "monitor-blind")
 _SHARED_QUORUM = {**RESTARTED_OFTEN, "failure-tolerance.share": 101.0}
 """Scenarios share a quorum, which is never in sync for long."""
 

@@ -57,17 +57,17 @@ def test_a_majority_stops_fetching_and_nothing_is_committed(lab: Lab, monitor: M
     leader = lab.leader
     # The hold is two seconds longer than `silent`: also a late poll shows that the voters do not fetch.
     # A busy machine may take longer than two minutes until all voters fetch every second again.
-    holds = {"high-watermark-stalled.hold": 2, "failure-tolerance.hold": SLOW_START_S}
-    monitor.start_scenario({**holds, "high-watermark-stalled.still": 2, "ages.fetch": 1})
+    holds = {"no-leader.hold": 2, "no-leader.still_hold": 2, "failure-tolerance.hold": SLOW_START_S}
+    monitor.start_scenario({**holds, "no-leader.still": 2, "ages.fetch": 1})
 
     with injected(FOLLOWERS_PAUSED, lab) as (stalled,):
         fired = monitor.expect(stalled)
-    monitor.wait_for("high-watermark-stalled", "resolved")
+    monitor.wait_for("no-leader", "resolved")
 
     assert fired.evidence["leader"] == leader
     assert fired.evidence["majority"] == 3
     assert fired.evidence["voters_in_sync"] in (1, 2), "on a busy machine a running voter may seem not to fetch"
-    assert monitor.rules == {"high-watermark-stalled"}
+    assert monitor.rules == {"no-leader"}
 
 
 def test_followers_that_run_in_bursts_make_commits_slow(lab: Lab, monitor: MonitoredCluster) -> None:

@@ -411,13 +411,13 @@ def kill_voter(scene: IncidentSimulation) -> Iterator[int]:
     node.start(scene.now_ms)
 
 
-@incident("high-watermark-stalled", static=True)
+@incident("no-leader", static=True)
 def fill_disks(scene: IncidentSimulation) -> Iterator[int]:
     """The followers fetch and cannot append: the leader stays, and nothing is committed."""
     followers = scene.followers
     for node in followers:
         node.disk_full = True
-    yield scene.fires("high-watermark-stalled", "quorum", after_s=10.0)
+    yield scene.fires("no-leader", "quorum", after_s=10.0)
     for node in followers:
         node.disk_full = False
 

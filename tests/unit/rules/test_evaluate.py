@@ -180,7 +180,11 @@ def test_voters_record_without_endpoints_makes_no_rule_fail(faulty: list[str], v
         ("xyz.hold", 1, r"unknown rule 'xyz' in 'xyz.hold': known names: .*no-leader, .*"),
         ("no-leader.hodl", 1, r"rule 'no-leader' has no threshold 'hodl': did you mean 'hold'\?"),
         ("voter-disk-replaced.half-done", 1, r"rule .* has no threshold 'half-done': did you mean 'half_done'\?"),
-        ("no-leader", 1, r"rule 'no-leader' has no threshold '': known names: hold, clear, start_hold"),
+        (
+            "no-leader",
+            1,
+            r"rule 'no-leader' has no threshold '': known names: hold, clear, start_hold, still, still_hold",
+        ),
         ("ages.poll_age", 1, r"rule 'ages' has no threshold 'poll_age': did you mean 'poll'\?"),
         *(
             ("no-leader.hold", value, f"invalid value {value:g} for threshold .*: expected a number of 0 or more")

@@ -236,7 +236,7 @@ NO_RESERVE = replace(finding(), rule="failure-tolerance", subject=Subject("quoru
 def tracker_in_an_outage(*findings: Finding) -> ConditionTracker:
     """These findings fire since second 0; `no-leader` clears within 10 s."""
     tracker = ConditionTracker()
-    rules = ("no-leader", "high-watermark-stalled", "failure-tolerance")
+    rules = ("no-leader", "failure-tolerance")
     tracker.thresholds = {rule: Thresholds(values={"hold": 0.0, "clear": 10.0}) for rule in rules}
     tracker.thresholds["failure-tolerance"] = Thresholds(values={"hold": 120.0, "clear": 10.0})
     tracker.at(0, *findings)
@@ -254,7 +254,7 @@ def test_condition_that_outlives_its_cause_fires_before_the_cause_resolves() -> 
         "firing failure-tolerance +30",
         "resolved no-leader +0",
     ]
-    assert tracker.alerts[-1].summary.startswith("Controller 3 leads in epoch 7. ")
+    assert tracker.alerts[-1].summary.startswith("Controller 3 leads in epoch 7 and commits. ")
     assert tracker.at(31, NO_RESERVE) == []
     assert tracker.at(40) == []
     assert tracker.at(50) == ["resolved warning +30 due +50"]
@@ -270,14 +270,18 @@ def test_condition_that_outlives_its_cause_takes_its_hold_if_it_is_critical() ->
 
 
 def test_condition_waits_until_its_last_cause_resolves() -> None:
-    stalled = replace(OUTAGE, rule="high-watermark-stalled")
-    tracker = tracker_in_an_outage(OUTAGE, stalled)
-    tracker.thresholds["high-watermark-stalled"] = Thresholds(values={"hold": 0.0, "clear": 20.0})
-    tracker.at(2, NO_RESERVE)
-    assert fired(tracker.step(12, Evaluation(findings=(NO_RESERVE,)))) == ["resolved no-leader +0"]
-    assert fired(tracker.step(22, Evaluation(findings=(NO_RESERVE,)))) == [
-        "firing failure-tolerance +22",
-        "resolved high-watermark-stalled +0",
+    lagging = replace(NO_RESERVE, rule="voter-lagging")
+    tracker = tracker_in_an_outage()
+    tracker.thresholds |= {
+        "failure-tolerance": Thresholds(values={"hold": 0.0, "clear": 20.0}),
+        "voter-lagging": Thresholds(values={"hold": 60.0, "clear": 10.0}),
+    }
+    tracker.at(0, OUTAGE, NO_RESERVE)
+    tracker.at(2, lagging)
+    assert fired(tracker.step(12, Evaluation(findings=(lagging,)))) == ["resolved no-leader +0"]
+    assert fired(tracker.step(22, Evaluation(findings=(lagging,)))) == [
+        "firing voter-lagging +22",
+        "resolved failure-tolerance +0",
     ]
 
 

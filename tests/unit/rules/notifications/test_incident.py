@@ -168,7 +168,7 @@ def critical(rule: str, subject: str, at_s: int, *, observed_s: int) -> Alert:
     return firing(rule, subject, at_s, observed_at_ms=Millis(NOON_MS + 1_000 * observed_s))
 
 
-@pytest.mark.parametrize("rule", ["no-leader", "high-watermark-stalled", "committed-metadata-lost"])
+@pytest.mark.parametrize("rule", ["no-leader", "committed-metadata-lost"])
 @pytest.mark.parametrize(
     "before",
     [
@@ -200,6 +200,16 @@ def test_another_critical_subject_of_one_rule_later_is_another_incident(grouper:
     assert incident_of(grouper, firing("broker-fenced", "broker 5", 9)) == first
     assert incident_of(grouper, firing("broker-fenced", "broker 6", 20)) == first, "a site fails within seconds"
     assert incident_of(grouper, firing("broker-fenced", "broker 7", 600)) != first
+
+
+@pytest.mark.parametrize(("second", "first"), [("partitions-offline", "broker-fenced"), ("no-leader", "broker-fenced")])
+@pytest.mark.parametrize(("after_s", "same"), [(28, True), (120, True), (121, False)])
+def test_a_fault_that_spreads_within_two_minutes_is_one_page(
+    grouper: IncidentGrouper, first: str, second: str, after_s: int, same: bool
+) -> None:
+    incident = incident_of(grouper, firing(first, "broker 4", 0))
+    assert (incident_of(grouper, firing(second, "broker 5", after_s)) == incident) is same
+    assert grouper.escalations(incident) == 0
 
 
 def test_a_warning_that_becomes_critical_escalates_its_incident_once(grouper: IncidentGrouper) -> None:

@@ -1,0 +1,284 @@
+"""The steps that end an outage of the quorum: nobody leads, or who leads commits nothing."""
+
+from collections.abc import Iterable, Mapping
+
+from rules.claims.claim import Question, claim
+from rules.claims.statement import Statement
+from rules.facts.contact import recorded_endpoints
+from rules.facts.doubts import About
+from rules.facts.endpoint import EndpointFault
+from rules.facts.following import Following
+from rules.facts.leadership import Leaderless
+from rules.facts.node import NodeFacts, Process
+from rules.facts.quorum import Facts
+from rules.formatting import and_join, numbered
+from rules.model.identifiers import NodeId, ReplicaKey
+from rules.model.membership import majority
+from rules.model.monitoring import Connection, Resolution
+from rules.model.quorum import Quorum
+from rules.model.replica import Poll
+from rules.remedies.endpoint_steps import certificate_steps
+from rules.remedies.remedy_commands import (
+    SCRAM_NEEDS_A_LEADER,
+    bring_in_sync,
+    describe_replication,
+    describe_status,
+    find_host,
+    rescue_if_moved,
+    restart_hung,
+)
+
+SILENT = frozenset({Process.DOWN, Process.HUNG, Process.NOT_REACHED})
+"""The states of a process in which its voter takes part in no election."""
+_NOT_COUNTED = frozenset({*EndpointFault} - {EndpointFault.REGISTRATION_DIFFERS})
+"""The faults with which a voter is not reached: one that moved dials the others, and may win with their votes."""
+
+
+def reached_voters(facts: Facts, voters: tuple[NodeFacts, ...]) -> int:
+    """Returns how many voters run with their recorded disk, and can be reached where the others dial them."""
+    return running_voters(
+        facts, tuple(voter for voter in voters if EndpointFault.REGISTRATION_DIFFERS not in voter.faults)
+    )
+
+
+def running_voters(facts: Facts, voters: tuple[NodeFacts, ...]) -> int:
+    """Returns how many voters run with their recorded disk, as far as is known, and may win an election."""
+    replaced = facts.replaced_disks
+    return sum(
+        _NOT_COUNTED.isdisjoint(voter.faults)
+        and voter.id not in replaced
+        and voter.process not in SILENT
+        and not voter.refuses_elsewhere
+        for voter in voters
+    )
+
+
+def all_accept(voters: tuple[NodeFacts, ...]) -> bool:
+    """Returns whether each voter accepts connections at an endpoint that reaches it."""
+    probes = [voter.probe for voter in voters if voter.reachable]
+    accepted = [probe for probe in probes if probe is not None and probe.connection is Connection.ACCEPTED]
+    return len(accepted) == len(voters)
+
+
+def does_not_answer(voter: NodeFacts) -> bool:
+    """Returns whether it hangs, is not reached, or refuses connections elsewhere: it may have to be restarted."""
+    return voter.process in (Process.HUNG, Process.NOT_REACHED) or bool(voter.refuses_elsewhere)
+
+
+def down_voters(voters: tuple[NodeFacts, ...]) -> list[NodeFacts]:
+    """Returns the voters at whose recorded endpoint the newest probe was refused: those that the summary calls down."""
+    return [voter for voter in voters if voter.process is Process.DOWN]
+
+
+def election_steps(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> tuple[str, ...]:
+    """Returns the steps after which a leader is elected."""
+    quorum = facts.quorum
+    steps = [step for voter in voters for step in _step(quorum, voter)]
+    if state.rejecting:
+        steps += [
+            "# Read in the controllers' logs whether they reject each other (failed authentication, "
+            "ClusterAuthorizationException, SSLHandshakeException)",
+            "# If they do, give all of them, one after the other, credentials and certificates that the others accept, "
+            "and add their principals to super.users",
+            SCRAM_NEEDS_A_LEADER,
+        ]
+        return (*steps, "# Check which controller is the leader", describe_status(facts))
+    if not voters and state.refused:
+        # The voters' endpoints are not known: the quorum is static, or its log was never read.
+        controllers = "controller" if len(state.refused) == 1 else "controllers"
+        steps = [f"# Start the {controllers} at {and_join(state.refused)}: connections are refused there"]
+        if state.never_answered:
+            steps.append(f"# If they run elsewhere, correct bootstrap of cluster {quorum.cluster} in the configuration")
+    steps = [*_permission_steps(facts), *steps]
+    where_to_look = tuple(_where_to_look(facts, state, voters, explained=bool(steps)))
+    majority_steps = tuple(_majority_steps(facts, voters)) if voters else ()
+    steps += [*majority_steps, *where_to_look] if steps else [*where_to_look, *majority_steps]
+    refused = next((voter.id for voter in voters if not voter.can_lead), None)
+    return (*steps, "# Check which controller is the leader", describe_status(facts, excluding=refused))
+
+
+def commit_steps(facts: Facts, poll: Poll, voters: tuple[NodeFacts, ...]) -> tuple[str, ...]:
+    """Returns the steps after which a leader that commits nothing is followed by a majority."""
+    leader = poll.leader_id
+    missing = [voter for voter in voters if voter.following is not Following.IN_SYNC]
+    steps = [*_permission_steps(facts)]
+    for voter in missing:
+        known = [*_step(facts.quorum, voter)] if voter.id != leader else []
+        steps += known or bring_in_sync(facts, voter)
+    steps += _unlike_steps(facts)
+    running = [voter.id for voter in missing if voter.process is Process.RUNNING and not voter.following.fetches]
+    if running and leader in facts.nodes:
+        yours = facts.nodes[leader]
+        steps += certificate_steps(yours) if not yours.can_lead else []
+        at = f" at {yours.endpoint}" if yours.endpoint else ""
+        steps.append(
+            f"# Connect from the {_hosts(running)} to controller {leader}{at}: nothing shows that they reach it and "
+            "accept it (firewall, resolver, trust store), or that it accepts them (login, super.users)"
+        )
+    if missing:
+        steps.append(
+            f"# Wait until {majority(len(voters))} of {len(voters)} voters are in sync: the leader then commits"
+        )
+    else:
+        elected = "another voter is elected" if len(voters) > 1 else "it is elected again"
+        steps.append(
+            f"# Restart the leader, controller {leader}, so that {elected}: every voter fetches, but nothing is "
+            "committed"
+        )
+        steps.append("# Wait until a leader is elected and commits")
+    return (*steps, "# Check the log end offset of each voter", describe_replication(facts))
+
+
+def _hosts(nodes: list[NodeId]) -> str:
+    return (
+        f"host of {numbered('controller', nodes)}" if len(nodes) == 1 else f"hosts of {numbered('controller', nodes)}"
+    )
+
+
+def _permission_steps(facts: Facts) -> Iterable[str]:
+    if found := facts.denied_before_outage:
+        yield (
+            f"# Before you start a controller, add the principals of all controllers to super.users of "
+            f"{numbered('controller', sorted(found))} (authorizer.class.name): controllers that are denied end with "
+            "ClusterAuthorizationException"
+        )
+
+
+def _unlike_steps(facts: Facts) -> Iterable[str]:
+    for node, doubt in facts.doubts_about({About.UNLIKE_OTHERS}).items():
+        yield (
+            f"# Controller {node} {doubt.detail}: if the others reject it, or it them, give it what they have, and "
+            "restart it"
+        )
+
+
+def _where_to_look(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...], *, explained: bool) -> Iterable[str]:
+    """Yields where to look while so many voters run that one of them should win an election.
+
+    `explained`: a step before names the fault of a voter.
+    """
+    number = facts.who_leads.number_of_voters
+    running, needed = running_voters(facts, voters) if voters else _answering(facts.quorum, state), majority(number)
+    if not explained:
+        because = ": the voters' endpoints accept connections" if voters and all_accept(voters) else ""
+        yield f"# Check in the controllers' logs why no election is won{because}"
+    elif running >= needed:
+        yield Statement(
+            f"# If no leader is elected then, check in the controllers' logs why: {running} of the {number} voters run "
+            f"already, and {needed} are enough",
+            claim(Question.RUNNING, running),
+        )
+    else:
+        return
+    if voters:
+        keys = and_join([str(voter.key) for voter in voters])
+        yield (
+            f"# Compare directory.id in each controller's meta.properties with the voters {keys}: a controller whose "
+            "directory was formatted again has no vote until it has the former one, or the former id over the same log"
+        )
+    else:
+        yield (
+            "# Compare controller.quorum.voters of all controllers: each needs the same list, and names that it can "
+            "resolve"
+        )
+    if running >= needed:
+        yield from _unlike_steps(facts)
+        yield (
+            '# If their logs say "failed authentication" or "SSL handshake failed", correct the logins and the '
+            "certificates of the controllers to each other"
+        )
+        yield SCRAM_NEEDS_A_LEADER
+        yield (
+            "# If their logs say AuthorizerNotReadyException or ClusterAuthorizationException, add the principals of "
+            "all controllers to super.users of each controller"
+        )
+
+
+def _answering(quorum: Quorum, state: Leaderless) -> int:
+    """Returns how many voters of a static quorum answer: an address that is asked may be that of another node."""
+    if not state.refused:
+        return len(state.answered)
+    recorded = recorded_endpoints(quorum)
+    return sum(any(str(endpoint) in state.answered for endpoint in endpoints) for endpoints in recorded.values())
+
+
+def _majority_steps(facts: Facts, voters: tuple[NodeFacts, ...]) -> Iterable[str]:
+    needed = majority(len(voters))
+    if replaced := facts.replaced_disks:
+        yield from _steps_without_disks(replaced, voters, needed)
+        return
+    if len(voters) == 1:
+        yield "# Wait until the only voter runs: it then elects itself within seconds"
+    elif all(voter.reachable and not does_not_answer(voter) for voter in voters):
+        yield f"# Wait until one of the voters wins an election: it needs {needed} of the {len(voters)} votes"
+    else:
+        yield (
+            f"# Wait until {needed} of the {len(voters)} voters run: they elect a leader within seconds if they "
+            "reach each other at their recorded endpoints"
+        )
+    if any(not voter.reachable and voter.faults != (EndpointFault.CERTIFICATE,) for voter in voters):
+        yield from rescue_if_moved(facts.quorum)
+    if len(voters) - len(down_voters(voters)) < needed:
+        yield (
+            "# If a host is lost and its disk is not, start its controller from that disk at the same endpoint: no "
+            "other copy of its log counts as its vote"
+        )
+        lost = f"fewer than {needed} of the voters' disks are left" if needed > 1 else "the disk of the voter is lost"
+        yield (
+            f"# If {lost}, there is no safe recovery: committed metadata may be lost, and an override of the voters "
+            "does not help"
+        )
+
+
+def _steps_without_disks(
+    replaced: Mapping[NodeId, ReplicaKey], voters: tuple[NodeFacts, ...], needed: int
+) -> Iterable[str]:
+    """Yields what is true where voters run with other directory ids: these have no vote, however many of them run.
+
+    DescribeQuorum does not tell whether the log is the voter's: one that was fetched again is as long.
+    """
+    former = [voter.key for voter in voters if voter.id in replaced]
+    left = [voter.key for voter in voters if voter.id not in replaced]
+    yield (
+        "# Copy every metadata.log.dir before anything is formatted, and run `kraftwatch rescue plan` with the copies: "
+        f"if meta.properties of {numbered('controller', sorted(replaced))} was formatted again over the log, or had no "
+        "directory.id, nothing is lost, and the plan has the commands that write the id back"
+    )
+    yield (
+        f"# If the former disk of {and_join([str(key) for key in former])} still exists, start the controller with it: "
+        "only a disk with this directory.id in meta.properties has the vote"
+    )
+    if len(left) >= needed:
+        which = "All" if len(left) == needed else f"{needed}"
+        yield (
+            f"# {which} of {and_join([str(key) for key in left])} are needed, each with the disk of this directory.id: "
+            "then a leader is elected; check it in meta.properties before you start a controller"
+        )
+    yield (
+        f"# If fewer than {needed} of the voters' logs are left, whatever their directory ids, no leader can be "
+        "elected, and there is no safe recovery: committed metadata may be lost"
+    )
+
+
+def _step(quorum: Quorum, voter: NodeFacts) -> Iterable[str]:
+    node, endpoint = voter.id, voter.endpoint
+    if endpoint is None:
+        return
+    if elsewhere := voter.refuses_elsewhere:
+        yield f"# Start controller {node}: connections are refused at {and_join(elsewhere)}, where it answered before"
+    if voter.probe and voter.probe.resolution is Resolution.NAME_NOT_FOUND:
+        was = quorum.addresses.get(endpoint.host)
+        yield (
+            f"# Make {endpoint.host} resolve again{f' (it was {and_join(was)})' if was else ''}: it is the "
+            f"recorded endpoint of controller {node}"
+        )
+    elif voter.refused:
+        yield f"# Start controller {node} at {endpoint}; if it runs elsewhere, make that address reach it again"
+    elif not voter.can_lead:
+        yield from certificate_steps(voter)
+    elif voter.faults:
+        yield f"# Make {endpoint} reach controller {node} again"
+    elif voter.process is Process.HUNG:
+        yield from restart_hung(node, f" at {endpoint}")
+    elif voter.process is Process.NOT_REACHED:
+        yield from find_host(node, f" at {endpoint}")

@@ -99,8 +99,8 @@ outputs: $(READY) ## compare all outputs of 6,500 quorums with those recorded be
 hostile: $(READY) ## mutate what a node, a disk, a sink or a file may hold, COUNT= cases (10,000) by SEED=; floods (10 min)
 	@SEED=$(SEED) COUNT=$(COUNT) $(BIN)/python -m tests.hostile
 
-chaos: $(READY) ## overlap faults (all, or FAULTS=WORD,...) on a real quorum for HOURS= (1) by SEED=, judge each alert, or try the answers of FORECAST= faults (root, nftables)
-	@SEED=$(SEED) HOURS=$(HOURS) FAULTS="$(FAULTS)" FORECAST=$(FORECAST) $(BIN)/python -m tests.chaos
+chaos: $(READY) ## overlap faults (all, or FAULTS=WORD,...) on a real quorum for HOURS= (1) by SEED=, judge each alert, or try the answers of FORECAST= faults, or total outages of OUTAGES= controllers (root, nftables)
+	@SEED=$(SEED) HOURS=$(HOURS) FAULTS="$(FAULTS)" FORECAST=$(FORECAST) OUTAGES=$(OUTAGES) $(BIN)/python -m tests.chaos
 
 screenshots: $(READY) ## update the pictures of the web page and of Slack (needs Debian's chromium and chromium-driver)
 	@$(BIN)/python -m tests.browser

@@ -8,8 +8,10 @@ is elected again and again, and that nobody follows, does not end it.
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from rules.facts.following import Following
 from rules.facts.freshness import poll_problem
 from rules.facts.leadership import Leaderless
+from rules.facts.node import NodeFacts
 from rules.facts.quorum import Facts
 from rules.facts.reported_leaders import last_leader_answer_ms, leader_answered_within
 from rules.formatting import utc_text
@@ -38,6 +40,13 @@ class CommitsNothing:
     def elected_since(self) -> bool:
         """Whether it has committed nothing since its election."""
         return self.poll.high_watermark is None
+
+    def follows(self, voter: NodeFacts) -> bool:
+        """Returns whether a voter follows this leader, and not one before it."""
+        if voter.id == self.poll.leader_id:
+            return True
+        new = self.elected_since and (voter.row is None or voter.row.last_fetch_ms is None)
+        return voter.following is Following.IN_SYNC and not new
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

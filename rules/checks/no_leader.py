@@ -179,8 +179,12 @@ def _nothing_committed(facts: Facts, state: CommitsNothing, thresholds: Threshol
         leads += f"{_epochs_since(quorum)}, and has committed nothing since its election"
     elif uncommitted is not None:
         leads += f", with {plural(uncommitted, 'uncommitted record')}"
-    followers = [voter for voter in voters if voter.following is Following.NOT_FETCHING and voter.id != poll.leader_id]
-    silent = tuple(voter for voter in voters if voter.process in SILENT)
+    missing = [voter for voter in voters if not state.follows(voter)]
+    fetched: Statement | str = voters_in_sync(facts.nodes)
+    if state.elected_since:
+        having = len(voters) - len(missing)
+        fetched = f"{having} of {plural(len(voters), 'voter')} {'has' if having == 1 else 'have'} its records"
+    against = [*_obstacles(facts, voters), *_reached_and_silent(facts, state, missing)]
     return Finding(
         subject=Subject("quorum"),
         severity=Severity.CRITICAL,
@@ -190,9 +194,9 @@ def _nothing_committed(facts: Facts, state: CommitsNothing, thresholds: Threshol
                 claim(Question.COMMITS, NO),
                 leader_claim(facts.nodes),
             ),
-            joined((*_obstacles(facts, voters), *_reached_and_silent(facts, followers))),
-            " " if silent or followers else "",
-            voters_in_sync(facts.nodes),
+            joined(against),
+            " " if against else "",
+            fetched,
             f"; {needed_text(number)}.",
             _denials(facts),
         ),
@@ -210,8 +214,8 @@ def _nothing_committed(facts: Facts, state: CommitsNothing, thresholds: Threshol
                 for voter in voters
             },
         },
-        remedy=commit_steps(facts, poll, voters),
-        starts=tuple(voter.id for voter in voters if voter.following is Following.NOT_FETCHING) or (poll.leader_id,),
+        remedy=commit_steps(facts, poll.leader_id, missing),
+        starts=tuple(voter.id for voter in missing if voter.following is not Following.LAGGING) or (poll.leader_id,),
         hold_ms=None if state.elected_since else max(thresholds.ms(HOLD), thresholds.ms(_STILL_HOLD.name)),
     )
 
@@ -223,10 +227,14 @@ def _epochs_since(quorum: Quorum) -> str:
     return f", {epochs} epochs after the last one in which something was committed" if epochs > 1 else ""
 
 
-def _reached_and_silent(facts: Facts, voters: list[NodeFacts]) -> Iterable[Statement]:
-    """Yields the voters that answer and do not fetch: nothing else says why."""
-    for voter in voters:
-        if voter.process is Process.RUNNING and not voter.faults:
+def _reached_and_silent(facts: Facts, state: CommitsNothing, missing: list[NodeFacts]) -> Iterable[str]:
+    """Yields the voters that answer and do not follow: nothing else says why."""
+    for voter in missing:
+        if voter.process is not Process.RUNNING or voter.faults or voter.following is Following.LAGGING:
+            continue
+        if state.elected_since:
+            yield f"Voter {voter.id} answers, and has not fetched from controller {state.poll.leader_id}."
+        else:
             yield follows_sentence(facts.nodes, voter)
 
 

@@ -1,6 +1,6 @@
 """The steps that end an outage of the quorum: nobody leads, or who leads commits nothing."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from rules.claims.claim import Question, claim
 from rules.claims.statement import Statement
@@ -16,10 +16,10 @@ from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import majority
 from rules.model.monitoring import Connection, Resolution
 from rules.model.quorum import Quorum
-from rules.model.replica import Poll
 from rules.remedies.endpoint_steps import certificate_steps
 from rules.remedies.remedy_commands import (
     SCRAM_NEEDS_A_LEADER,
+    bring_back,
     bring_in_sync,
     describe_replication,
     describe_status,
@@ -97,16 +97,17 @@ def election_steps(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...
     return (*steps, "# Check which controller is the leader", describe_status(facts, excluding=refused))
 
 
-def commit_steps(facts: Facts, poll: Poll, voters: tuple[NodeFacts, ...]) -> tuple[str, ...]:
-    """Returns the steps after which a leader that commits nothing is followed by a majority."""
-    leader = poll.leader_id
-    missing = [voter for voter in voters if voter.following is not Following.IN_SYNC]
+def commit_steps(facts: Facts, leader: NodeId, missing: Collection[NodeFacts]) -> tuple[str, ...]:
+    """Returns the steps after which a leader that commits nothing is followed by a majority; `missing`: who is not."""
+    number = len(facts.nodes.polled_voters)
     steps = [*_permission_steps(facts)]
     for voter in missing:
-        known = [*_step(facts.quorum, voter)] if voter.id != leader else []
-        steps += known or bring_in_sync(facts, voter)
+        lags = voter.following is Following.LAGGING
+        steps += [*_step(facts.quorum, voter)] or (bring_in_sync(facts, voter) if lags else bring_back(facts, voter.id))
     steps += _unlike_steps(facts)
-    running = [voter.id for voter in missing if voter.process is Process.RUNNING and not voter.following.fetches]
+    running = [
+        voter.id for voter in missing if voter.process is Process.RUNNING and voter.following is not Following.LAGGING
+    ]
     if running and leader in facts.nodes:
         yours = facts.nodes[leader]
         steps += certificate_steps(yours) if not yours.can_lead else []
@@ -116,11 +117,9 @@ def commit_steps(facts: Facts, poll: Poll, voters: tuple[NodeFacts, ...]) -> tup
             "accept it (firewall, resolver, trust store), or that it accepts them (login, super.users)"
         )
     if missing:
-        steps.append(
-            f"# Wait until {majority(len(voters))} of {len(voters)} voters are in sync: the leader then commits"
-        )
+        steps.append(f"# Wait until {majority(number)} of {number} voters are in sync: the leader then commits")
     else:
-        elected = "another voter is elected" if len(voters) > 1 else "it is elected again"
+        elected = "another voter is elected" if number > 1 else "it is elected again"
         steps.append(
             f"# Restart the leader, controller {leader}, so that {elected}: every voter fetches, but nothing is "
             "committed"

@@ -11,6 +11,9 @@ was missed, false, lost, sent twice or not resolved.
 `make chaos FORECAST=n SEED=n` injects so many faults one after the other, asks safe-to-restart and what-if, and does
 what was called safe (`tests.chaos.chaos_forecast`). Exits with 1 if it was not, or an answer about the healthy quorum
 is unknown.
+
+`make chaos OUTAGES=n` tries each total outage of `tests.chaos.outages` on n controllers, whose names contain a word of
+FAULTS. Exits with 1 if one had no page within 15 s of its hold, two, or one that resolved before it ended.
 """
 
 import json
@@ -27,6 +30,7 @@ from rich.console import Console
 
 from deploy.lab.jars import kafka_jars
 from tests.chaos.chaos_forecast import FORECAST_FAULTS, ChaosForecast
+from tests.chaos.chaos_outages import ChaosOutages
 from tests.chaos.chaos_run import ALL_FAULTS, ChaosRun
 from tests.chaos.verdict import judge
 
@@ -47,6 +51,8 @@ def main() -> int:
     seed, hours = int(os.environ.get("SEED") or 1), float(os.environ.get("HOURS") or 1)
     only = [word.strip() for word in os.environ.get("FAULTS", "").split(",") if word.strip()]
     folder = Path(tempfile.mkdtemp(prefix="kraftwatch-chaos-"))
+    if outages := int(os.environ.get("OUTAGES") or 0):
+        return _outages(ChaosOutages(folder=folder, controllers=outages, only=tuple(only), say=_say))
     rounds = int(os.environ.get("FORECAST") or 0)
     all_faults = FORECAST_FAULTS if rounds else ALL_FAULTS
     faults = [fault for fault in all_faults if not only or any(word in fault.name for word in only)]
@@ -100,6 +106,20 @@ def _forecast(forecast: ChaosForecast) -> int:
         markup=False,
     )
     return 1 if forecast.problems else 0
+
+
+def _outages(outages: ChaosOutages) -> int:
+    """Tries each total outage."""
+    began = time.monotonic()
+    outages.run()
+    for problem in outages.problems:
+        CONSOLE.print(problem, style="red", markup=False)
+    CONSOLE.print(
+        f"{len(outages.rows)} outages of {outages.controllers} controllers, {len(outages.problems)} problems, "
+        f"{time.monotonic() - began:.0f} s; {outages.folder}",
+        markup=False,
+    )
+    return 1 if outages.problems else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,164 @@
+"""ChaosOutages: what is said of total outages of a real quorum, and when.
+
+Each is one incident: its first page comes within 15 s of its hold, it does not resolve before something is committed,
+and a command that begins in the middle of it says what the job's alert says.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from deploy.lab import LabError
+from rules.alert import Alert, AlertState
+from rules.claims.claim import NO, Question
+from rules.finding import Severity
+from tests.chaos.chaos_lab import ChaosLab
+from tests.chaos.outages import OUTAGES, Outage
+from tests.cli import program
+from tests.eventually import eventually
+from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer
+from tests.kafka.monitored_cluster import MonitoredCluster, monitored_cluster_of
+
+RULE = "no-leader"
+LATE_S = 15.0
+"""The first page comes so long after the hold at the latest."""
+FORM_S = 30.0
+"""How long each form of an outage lasts: longer than leaders come and go, and than an alert takes to clear."""
+ENDS_S = 90.0
+NEW_RECORDS = 2
+_HEALTHY_S = 120.0
+_UNKNOWN = 3
+_CLEAR_S = 10.0
+
+
+@dataclass(kw_only=True)
+class ChaosOutages:
+    """A run in a folder with so many controllers."""
+
+    folder: Path
+    controllers: int
+    say: Callable[[str], None]
+    only: tuple[str, ...] = ()
+    rows: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    _lab: ChaosLab = field(init=False)
+    _monitor: MonitoredCluster = field(init=False)
+
+    def run(self) -> None:
+        """Runs each outage."""
+        with ExitStack() as stack:
+            self._lab = stack.enter_context(ChaosLab(self.folder / "lab", controllers=self.controllers, brokers=0))
+            cluster = cluster_of(self._lab, hosts_file=str(self._lab.monitor_hosts_file))
+            gatherer = stack.enter_context(run_gatherer(self.folder / "monitor", cluster))
+            self._monitor = monitored_cluster_of(self._lab, gatherer)
+            for outage in OUTAGES:
+                if not self.only or any(word in outage.name for word in self.only):
+                    try:
+                        self._judge(outage)
+                    except (LabError, AssertionError) as error:
+                        self.problems.append(f"{outage.name}: {str(error)[:2_000]}")
+
+    def _judge(self, outage: Outage) -> None:
+        lab, monitor = self._lab, self._monitor
+        lab.await_state(
+            lambda state: len(state.voters) == self.controllers and _in_sync(state.voters, state.high_watermark),
+            what="all voters",
+            timeout_s=_HEALTHY_S,
+        )
+        defaults = {f"{RULE}.hold": 5.0, f"{RULE}.clear": _CLEAR_S, "restarts-without-end.rounds": 99.0}
+        monitor.start_scenario(defaults)
+        before = lab.await_state(lambda _: True, what="a leader").high_watermark
+        began_ms = time.time() * 1_000
+        steps = outage.steps(lab)
+        forms = 0
+        checked = ""
+        for _ in steps:
+            forms += 1
+            self._observe(FORM_S, before)
+            checked = checked or self._check(outage)
+        ended_ms = time.time() * 1_000
+
+        def resolved() -> None:
+            self._read(before)
+            assert self._fired()[-1].state is AlertState.RESOLVED, monitor.alert_lines()
+
+        eventually(resolved, within_s=ENDS_S)
+        alerts = self._fired()
+        first = alerts[0]
+        hold_ms = first.due_at_ms - first.started_at_ms
+        after_s = (first.observed_at_ms - began_ms) / 1_000
+        if after_s > hold_ms / 1_000 + LATE_S:
+            self.problems.append(f"{outage.name}: the first page came after {after_s:.0f} s: {first.summary}")
+        if any(one.state is AlertState.RESOLVED and one.observed_at_ms < ended_ms for one in alerts):
+            self.problems.append(f"{outage.name}: resolved while it lasted: {monitor.alert_lines()}")
+        sent = monitor.sent(self.folder / f"sent-{len(self.rows)}", min_severity=Severity.CRITICAL)
+        pages = [line for line in sent if line.startswith("firing")]
+        if len(pages) != 1:
+            self.problems.append(f"{outage.name}: {len(pages)} pages: {sent}")
+        row = (
+            f"{outage.name}: {forms} forms, page after {after_s:.1f} s, {len(pages)} pages; {checked}; {first.summary}"
+        )
+        self.rows.append(row)
+        self.say(row)
+
+    def _observe(self, seconds: float, before: int) -> None:
+        until = time.monotonic() + seconds
+        eventually(lambda: self._read(before) or _require(time.monotonic() >= until), within_s=seconds + 30)
+
+    def _read(self, before: int) -> None:
+        """Reads what the job would; an alert that resolves while nothing has been committed is a problem."""
+        known = len(self._monitor.alerts)
+        _ = self._monitor.rules
+        for alert in self._monitor.alerts[known:]:
+            if (alert.rule, alert.state) == (RULE, AlertState.RESOLVED):
+                state = self._lab.state
+                if state is None or state.high_watermark <= before + NEW_RECORDS:
+                    self.problems.append(f"resolved although nothing is committed: {alert.summary}")
+
+    def _fired(self) -> list[Alert]:
+        found = [alert for alert in self._monitor.alerts if alert.rule == RULE]
+        assert found, f"nothing fired: {self._monitor.alert_lines()}"
+        return found
+
+    def _check(self, outage: Outage) -> str:
+        """Returns what a command says that begins now; what the job knows and it does not is a problem."""
+        cluster = f"{NAME}={','.join(self._lab.bootstrap)}"
+        hosts = self._lab.monitor_hosts_file
+        ended = program.kraftwatch("check", "--cluster", cluster, "--hosts-file", hosts, "--json")
+        findings = json.loads(ended.stdout)["findings"]
+        found = next((one for one in findings if one["rule"] == RULE), None)
+        if found is None:
+            said = sorted(one["rule"] for one in findings)
+            if ended.exit_code != _UNKNOWN:
+                self.problems.append(f"{outage.name}: check ends with {ended.exit_code} and says {said}")
+            return f"check: {ended.exit_code}, {', '.join(said)}"
+        job = self._monitor.monitor.firing(None, ()).alerts
+        known = {text for one in job if one.rule == RULE for text in _against(one)}
+        missing = known - _against_json(found)
+        return f"check: the same{f', without {sorted(missing)}' if missing else ''}"
+
+
+def _against(alert: Alert) -> Iterator[str]:
+    for one in alert.claims:
+        if one.question is Question.VOTES and one.answer == (NO,):
+            yield f"{one.node} takes no part"
+
+
+def _against_json(finding: dict[str, Any]) -> set[str]:
+    return {
+        f"{one['node']} takes no part"
+        for one in finding["claims"]
+        if (one["question"], one["answer"]) == (Question.VOTES.value, [NO])
+    }
+
+
+def _in_sync(voters: Any, high_watermark: int) -> bool:
+    return all(voter.log_end_offset >= high_watermark - 20 for voter in voters)
+
+
+def _require(condition: bool) -> None:
+    assert condition

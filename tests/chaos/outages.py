@@ -1,0 +1,180 @@
+"""Total outages of a quorum by their form: each is injected, changes its form, and ends.
+
+Nothing is committed from the first step on until the outage ends. `tests.chaos.chaos_outages` judges what is said.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
+
+from rules.model.membership import majority
+from tests.chaos import small_disk
+from tests.chaos.chaos_lab import ChaosLab
+from tests.chaos.packet_filter import BrokenPath, Cut
+
+Steps: TypeAlias = Callable[[ChaosLab], Iterator[None]]
+_DENIES = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:nobody",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """One outage: `steps` yields after each form that it takes, and then ends it."""
+
+    name: str
+    steps: Steps
+
+
+def _leader_first(lab: ChaosLab) -> Sequence[int]:
+    return [lab.leader, *lab.followers]
+
+
+def _majority(lab: ChaosLab) -> Sequence[int]:
+    return _leader_first(lab)[: majority(len(lab.controllers))]
+
+
+def _restart(lab: ChaosLab, *nodes: int) -> None:
+    lab.kill(*(node for node in nodes if lab.node(node).running))
+    lab.start(*nodes, wait=False)
+
+
+def _killed(lab: ChaosLab, *, everyone: bool = False) -> Iterator[None]:
+    nodes = lab.controllers if everyone else _majority(lab)
+    lab.kill(*nodes)
+    yield
+    lab.start(*nodes, wait=False)
+
+
+def _stopped(lab: ChaosLab) -> Iterator[None]:
+    nodes = _majority(lab)
+    lab.stop(*nodes)
+    yield
+    lab.start(*nodes, wait=False)
+
+
+def _paused(lab: ChaosLab, *, then_killed: bool = False) -> Iterator[None]:
+    nodes = _majority(lab)
+    lab.pause(*nodes)
+    yield
+    if then_killed:
+        lab.kill(*nodes)
+        yield
+        lab.start(*nodes, wait=False)
+    else:
+        lab.resume(*nodes)
+
+
+def _followers_paused(lab: ChaosLab, *, leader_killed: bool = False) -> Iterator[None]:
+    """The leader runs, and does not know yet that nobody follows it."""
+    leader, followers = lab.leader, lab.followers
+    lab.pause(*followers)
+    yield
+    if leader_killed:
+        lab.kill(leader)
+        yield
+        lab.start(leader, wait=False)
+    lab.resume(*followers)
+
+
+def _elected_in_vain(lab: ChaosLab, *, killed: bool = False) -> Iterator[None]:
+    """So many are killed that each of the others is needed, and one of them reaches nobody: it votes and follows none.
+
+    Whoever it votes for is elected, commits nothing and resigns, again and again.
+    """
+    nodes = _leader_first(lab)
+    needed = majority(len(nodes))
+    down, left = nodes[:-needed], nodes[-needed:]
+    # A leader that does not reach the others is followed; it must not be elected.
+    cut = left[-1]
+    paths = [BrokenPath(source=cut, target=node) for node in nodes if node != cut]
+    lab.filter.change(*paths)
+    lab.kill(*down)
+    yield
+    if killed:
+        lab.kill(left[0])
+        yield
+        lab.start(left[0], wait=False)
+        yield
+    lab.filter.restore(*paths)
+    lab.start(*down, wait=False)
+
+
+def _cut_off(lab: ChaosLab, cut: Cut, *, then: Cut | None = None, requests: bool = True) -> Iterator[None]:
+    """No controller reaches another one."""
+    nodes = lab.controllers
+    for form in (cut, *((then,) if then else ())):
+        paths = [
+            BrokenPath(source=one, target=other, cut=form, requests=requests)
+            for one in nodes
+            for other in nodes
+            if one != other
+        ]
+        lab.filter.change(*paths)
+        yield
+        lab.filter.restore(*paths)
+
+
+def _without_names(lab: ChaosLab, *, killed: bool = False) -> Iterator[None]:
+    """All controllers are restarted, and their names do not resolve."""
+    nodes = lab.controllers
+    lab.kill(*nodes)
+    lab.drop_names(nodes)
+    lab.start(*nodes, wait=False)
+    yield
+    if killed:
+        lab.kill(*nodes)
+        yield
+    lab.drop_names(())
+    _restart(lab, *nodes)
+
+
+def _denied(lab: ChaosLab, *, killed: bool = False) -> Iterator[None]:
+    """Each controller that another one asks for a vote or a record ends, as the authorizers deny it."""
+    nodes = lab.controllers
+    lab.kill(*nodes)
+    lab.own_properties = dict.fromkeys(nodes, _DENIES)
+    lab.start(*nodes, wait=False)
+    yield
+    if killed:
+        lab.kill(*(node for node in nodes if lab.node(node).running))
+        yield
+    lab.own_properties = {}
+    _restart(lab, *nodes)
+
+
+def _full_disks(lab: ChaosLab) -> Iterator[None]:
+    disks = [disk for node in _majority(lab) if (disk := lab.node(node).disk) is not None]
+    for disk in disks:
+        small_disk.fill(disk)
+    yield
+    for disk in disks:
+        small_disk.free(disk)
+    _restart(lab, *lab.controllers)
+
+
+OUTAGES = tuple(
+    Outage(name=name, steps=steps)
+    for name, steps in (
+        ("a majority is killed", _killed),
+        ("all are killed", partial(_killed, everyone=True)),
+        ("a majority is stopped", _stopped),
+        ("a majority is paused", _paused),
+        ("a majority is paused, then killed", partial(_paused, then_killed=True)),
+        ("the followers are paused", _followers_paused),
+        ("the followers are paused, then the leader is killed", partial(_followers_paused, leader_killed=True)),
+        ("leaders are elected in vain", _elected_in_vain),
+        ("leaders are elected in vain, then one of them is killed", partial(_elected_in_vain, killed=True)),
+        ("no packet arrives", partial(_cut_off, cut=Cut.DROP)),
+        ("all connections are refused", partial(_cut_off, cut=Cut.RESET)),
+        ("no packet arrives, then connections are refused", partial(_cut_off, cut=Cut.DROP, then=Cut.RESET)),
+        ("answers do not arrive", partial(_cut_off, cut=Cut.DROP, requests=False)),
+        ("no name resolves", _without_names),
+        ("no name resolves, then all are killed", partial(_without_names, killed=True)),
+        ("each denies the others", _denied),
+        ("each denies the others, then all are killed", partial(_denied, killed=True)),
+        ("the disks of a majority are full", _full_disks),
+    )
+)

@@ -107,7 +107,12 @@ class ChaosOutages:
 
     def _observe(self, seconds: float, before: int) -> None:
         until = time.monotonic() + seconds
-        eventually(lambda: self._read(before) or _require(time.monotonic() >= until), within_s=seconds + 30)
+
+        def is_over() -> None:
+            self._read(before)
+            assert time.monotonic() >= until
+
+        eventually(is_over, within_s=seconds + LATE_S)
 
     def _read(self, before: int) -> None:
         """Reads what the job would; an alert that resolves while nothing has been committed is a problem."""
@@ -158,7 +163,3 @@ def _against_json(finding: dict[str, Any]) -> set[str]:
 
 def _in_sync(voters: Any, high_watermark: int) -> bool:
     return all(voter.log_end_offset >= high_watermark - 20 for voter in voters)
-
-
-def _require(condition: bool) -> None:
-    assert condition

@@ -38,6 +38,8 @@ class DeclaredRule:
     """Whether a finding says what kraftwatch does not observe: the health is then unknown, and not worse by it."""
     records_at_risk: bool = False
     """Whether a finding, of any severity, means that acknowledged records may be lost."""
+    looks_back: bool = False
+    """Whether it counts what happened: its alert fires on when that is over, and what is true now is said before it."""
     outlives_cause: bool = False
     """Whether a finding that is left when the last alert of `inhibited_by` resolves belongs to the same incident.
 

@@ -48,6 +48,8 @@ class StartProblem:
     """What Kafka does with it, as a clause."""
     step: str
     """What to do about it, as a sentence without its end."""
+    ends: bool = True
+    """Whether a controller surely ends at its start; otherwise it may start."""
 
     def __str__(self) -> str:
         """Returns `quorum-state is empty: Kafka ends at its start`."""
@@ -238,7 +240,7 @@ def _problems(files: Iterable[tuple[StartFile, Path]]) -> Iterable[StartProblem]
             effect = _UNKNOWN if unreadable else ENDS
         if fault is not None:
             step = "read it as the user that Kafka runs as" if effect is _UNKNOWN else file.step
-            yield StartProblem(what=f"{file.name} {fault}", effect=effect, step=step)
+            yield StartProblem(what=f"{file.name} {fault}", effect=effect, step=step, ends=effect is ENDS)
 
 
 def _no_files(partition: Path) -> Iterable[StartProblem]:

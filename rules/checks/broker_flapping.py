@@ -187,5 +187,6 @@ RULE = Rule(
     resolved=_resolved,
     hold=hold(0.0, "the fencings have already happened"),
     further_thresholds=(WINDOW, FENCINGS),
+    looks_back=True,
     needs=(Need.CURRENT_LOG,),
 )

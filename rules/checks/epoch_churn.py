@@ -202,5 +202,6 @@ RULE = Rule(
     resolved=_resolved,
     hold=hold(60.0),
     further_thresholds=(WINDOW, ELECTIONS, JUMP, ELECTION_TIME),
+    looks_back=True,
     needs=(Need.CURRENT_LOG,),
 )

@@ -420,6 +420,7 @@ RULE = Rule(
     resolved=_resolved,
     hold=hold(0.0, "the starts have already happened"),
     further_thresholds=(WINDOW, STARTS, SLOW_STARTS),
+    looks_back=True,
     needs=(Need.METADATA_LOG,),
     # What is between the restarts is the same fault: one incident.
     grouped_with=("broker-fenced", "broker-flapping", "epoch-churn", "failure-tolerance", "voter-lagging"),

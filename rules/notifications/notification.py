@@ -136,6 +136,8 @@ class Notification:
     """How often the incident has escalated (`rules.notifications.incident`): each is a new page."""
     escalations_before: int = 0
     """What `escalations` may have been when the sink was notified last: those pages are superseded."""
+    began_ms: Millis | None = None
+    """When its first alert began, also if that one has ended and fires again; None: that is one of `alerts`."""
     repeats_ms: Millis | None = None
     """Of a repeated notification: when the sink was notified before."""
     acknowledgements: tuple[Acknowledgement, ...] = ()
@@ -214,7 +216,7 @@ class Notification:
     @property
     def started_at_ms(self) -> Millis:
         """The start of the first alert."""
-        return min(alert.started_at_ms for alert in self.alerts)
+        return min(alert.started_at_ms for alert in self.alerts) if self.began_ms is None else self.began_ms
 
     @property
     def lasted_ms(self) -> Millis:

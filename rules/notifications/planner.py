@@ -215,6 +215,7 @@ class NotificationPlanner:
         if reason is NotifyReason.RESOLVED and _recovers(decisions, now_ms):
             return None
         escalations, escalations_before = _escalations(decisions)
+        began_ms = min(decision.history.transitions[0].alert.started_at_ms for decision in listed)
         firing = [alert for alert in newest.values() if alert.state is AlertState.FIRING]
         rules = Counter(alert.rule for alert in firing or newest.values())
         ended_ms = Millis(max(alert.observed_at_ms for alert in newest.values()))
@@ -224,6 +225,7 @@ class NotificationPlanner:
             alerts=tuple(sorted(newest.values(), key=lambda alert: self._root_cause_order(alert, rules, ended_ms))),
             new_transitions=new,
             previously_notified=any(decision.history.notified for decision in decisions),
+            began_ms=began_ms,
             worse=reason is NotifyReason.CHANGED and _is_noticeable([decision.history for decision in listed], new),
             escalations=escalations,
             escalations_before=escalations_before,
@@ -264,8 +266,9 @@ class NotificationPlanner:
 
     def _root_cause_order(
         self, alert: Alert, rules: Counter[str], ended_ms: Millis
-    ) -> tuple[bool, bool, int, int, int, Millis]:
-        """Sorts firing before resolved, the worst of those first, then by number of explaining alerts, then the oldest.
+    ) -> tuple[bool, bool, int, bool, int, int, Millis]:
+        """Sorts firing before resolved, the worst of those first, then what is true now before what has happened, then
+        by number of explaining alerts, then the oldest.
 
         An alert that resolved long before the newest transition is last: its text says what was true then.
         """
@@ -275,7 +278,8 @@ class NotificationPlanner:
         resolved = alert.state is AlertState.RESOLVED
         former = resolved and ended_ms - alert.observed_at_ms > RECOVERY_MS
         rank = -alert.severity.rank
-        return resolved, former, 0 if resolved else rank, explained_by, rank, alert.started_at_ms
+        looks_back = rule is not None and rule.looks_back
+        return resolved, former, 0 if resolved else rank, looks_back, explained_by, rank, alert.started_at_ms
 
 
 def _ended_silences(holds: Iterable[Hold], now_ms: Millis) -> Sequence[Silence]:

@@ -106,6 +106,7 @@ def _damaged_snapshot(
         step=f"move it away: its start then reads {before}"
         if machine.log.image.complete
         else "set this node up as after the loss of its disk: the log does not reach back to a sound snapshot",
+        ends=False,
     )
 
 
@@ -124,6 +125,7 @@ def _unreplayable(machine: Machine) -> Iterator[StartProblem]:
             what=f"{plural(machine.undecodable, 'record')} cannot be decoded",
             effect="whether Kafka can replay them is unknown",
             step="look at them with `kraftwatch data decode`, and start this node after the others have a leader",
+            ends=False,
         )
 
 

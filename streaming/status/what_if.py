@@ -12,6 +12,7 @@ from rules.answers.part import Elector, Electorate, LastElection, Part, ids
 from rules.answers.what_if import Change, Controllers, WhatIf
 from rules.answers.what_if import what_if as answered
 from rules.claims.claim import Question
+from rules.facts.doubts import About, Doubt
 from rules.finding import Plain
 from rules.formatting import and_join, plural, visible
 from rules.model.identifiers import Endpoint, Epoch, NodeId
@@ -30,6 +31,7 @@ def controllers_of_disks(disks: Sequence[LogDirContents]) -> Controllers:
     newest: VoterSet | None = None
     registered: Mapping[NodeId, tuple[Endpoint, ...]] = {}
     best = (-1, -1)
+    doubts: dict[NodeId, Doubt] = {}
     for disk in disks:
         quorum = disk.machine.quorum()
         key = disk.key
@@ -44,15 +46,22 @@ def controllers_of_disks(disks: Sequence[LogDirContents]) -> Controllers:
         state = disk.election
         last = None if isinstance(state, str) else LastElection(epoch=state.leader_epoch, leader=state.leader_id)
         one = Elector(key=key, log_end=position, voters=quorum.committed, last_election=last)
-        found[key.id] = (
-            replace(one, votes=Part.LOST, no_vote=str(disk.start_problems[0])) if disk.start_problems else one
-        )
+        ends = next((problem for problem in disk.start_problems if problem.ends), None)
+        if ends is not None:
+            one = replace(one, votes=Part.LOST, no_vote=str(ends))
+        elif disk.start_problems:
+            problem = disk.start_problems[0]
+            one = replace(one, votes=Part.DOUBTFUL)
+            doubts[key.id] = Doubt(
+                node=key.id, about=About.START, why=f"may not start: {problem}", find_out=problem.step
+            )
+        found[key.id] = one
     if newest is None:
         return Controllers(cluster=cluster, voters=None, electorate=Electorate(electors=()))
     unread = [f"{disk.key.id} ({one.file}: {one.reason})" for disk in disks for one in disk.damaged if one.undamaged]
-    ends = f"where the log ends is unknown of {and_join(unread)}" if unread else None
+    unknown_end = f"where the log ends is unknown of {and_join(unread)}" if unread else None
     read = _with_missing(cluster, found, newest, registered)
-    return replace(read, electorate=replace(read.electorate, unobserved=ends))
+    return replace(read, electorate=replace(read.electorate, unobserved=unknown_end, doubts=doubts))
 
 
 def what_if(controllers: Controllers, change: Change) -> WhatIf:

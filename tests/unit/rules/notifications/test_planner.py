@@ -248,6 +248,8 @@ def test_a_page_that_flaps_is_one_page(sink: SimulatedSink) -> None:
     assert [line for line in lines if not line.startswith("changed")] == ["firing critical: +cluster"]
     lines = sink.step(after_ms=RECOVERY_MS)
     assert [line.partition(" ")[0] for line in lines] == ["resolved"]
+    (end,) = sink.sent
+    assert (end.started_at_ms, end.lasted_ms) == (NOON_MS, 5 * 26_000 + 12_000), "an outage is as long as all of it"
 
 
 def test_a_consequence_that_outlives_the_recovery_is_sent(sink: SimulatedSink) -> None:
@@ -375,6 +377,15 @@ def test_the_worst_of_several_root_causes_is_the_first(sink: SimulatedSink) -> N
     sink.step(stale(1), later)
     (sent,) = sink.sent
     assert [each.subject for each in sent.alerts] == ["voter2", "voter1"]
+
+
+def test_what_is_true_now_is_said_before_what_was_counted(sink: SimulatedSink) -> None:
+    churn = alert("quorum", rule="epoch-churn", severity=Severity.WARNING)
+    tolerance = alert("all", rule="failure-tolerance", severity=Severity.WARNING, started_at_ms=NOON_MS + MINUTE)
+    restarting = alert("node 3", rule="node-restarting", severity=Severity.WARNING, started_at_ms=NOON_MS + MINUTE)
+    sink.step(churn, restarting, tolerance)
+    (sent,) = sink.sent
+    assert [each.subject for each in sent.alerts] == ["all", "quorum", "node 3"]
 
 
 def test_a_cause_in_another_cluster_of_a_storm_holds_nothing_back() -> None:

@@ -90,7 +90,7 @@ class OneCluster:
 
 
 def healthy() -> list[Event]:
-    return [poll(*map(replica, ("1-a", "2-b", "3-c")), hw=90)]
+    return [poll(*map(replica, ("1-a", "2-b", "3-c")), hw=100)]
 
 
 def leaderless() -> list[Event]:

@@ -1,14 +1,17 @@
 """Identification of the configured clusters before the job starts: do they belong to this checkpoint?
 
-A checkpoint that has recorded the cluster ids continues when no cluster can be reached: a monitor must not stop during
-the DNS incident that it should report. A new checkpoint, on a new disk for example, starts in the same way with a
-configured cluster_id; without it, it needs one answer from each cluster. Where the checkpoint already has some
-clusters, a new one that does not answer is left out until it answers. A recorded one in whose place another cluster
+No cluster has to answer: a monitor must start during the outage that it should report, also on a new disk, or on a host
+that boots with its cluster. A new cluster that does not answer has no id yet, and is monitored without one until it
+does: then the job records the id, and refuses another cluster's answers. A recorded one in whose place another cluster
 answers is not observed, and must not stop the others' job.
+
+A new cluster that answers, and in a way that only a person can change, is a mistake in the configuration. It ends the
+start where all clusters are new, because a person is there then: of a job that has monitored others, it must not stop
+those.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -27,22 +30,22 @@ IDENTIFY_S = 10.0
 IDENTIFY_AGAIN_S = 3.0
 """Seconds for a cluster whose id is recorded: its answer only confirms the id, so the job should not wait long."""
 
-_FIX = {
+_MISTAKES = {
     Reason.NOT_AUTHENTICATED: "correct the login (sasl_mechanism, the user and its password, token or keytab)",
     Reason.WRONG_PROTOCOL: "correct security_protocol: the listener uses another protocol",
     Reason.TLS_FAILED: "correct the TLS settings (ssl_cafile, or the name that the certificate is for)",
 }
-"""What to do about failures that a correct address does not fix."""
+"""What a node answers until a person corrects something, and what that is. All other failures may pass."""
 
 Identify = Callable[[ClusterConnection, float], str]
 """Asks a cluster for its id with a timeout in seconds; raises an error with the most specific reason."""
 
 
 class UnavailableClusterError(UsageError):
-    """No node of a new cluster answers; it may answer later."""
+    """The id of a new cluster is not known."""
 
     def __init__(self, sentence: str, *, may_pass: bool = False) -> None:
-        """`may_pass`: a job waits for it at its start, because nothing may have to be corrected."""
+        """`may_pass`: nothing may have to be corrected, because it may answer later."""
         super().__init__(sentence)
         self.may_pass = may_pass
 
@@ -58,7 +61,7 @@ class ClusterIds:
     ids: Mapping[str, str]
     """As answered now, or as recorded in the checkpoint."""
     unavailable: Mapping[str, UnavailableClusterError]
-    """Clusters without an id, each with the error that names the reason."""
+    """Clusters whose id is not known, each with the error that names the reason."""
     source: CheckpointSource | None = None
     """Where the job begins in the relays' topics; None where it gathers itself."""
     unconfirmed: frozenset[str] = frozenset()
@@ -75,14 +78,24 @@ class ClusterIds:
             raise problem
         return self.ids
 
+    @property
+    def mistakes(self) -> Sequence[UnavailableClusterError]:
+        """What a person has to correct."""
+        return [problem for problem in self.unavailable.values() if not problem.may_pass]
+
+    def require_start(self, clusters: Sequence[ClusterConnection], recorded: Mapping[str, str]) -> None:
+        """Raises the first mistake if all clusters are new, or none is without one: a person changes them now."""
+        if self.mistakes and not (recorded and len(self.mistakes) < len(clusters)):
+            raise self.mistakes[0]
+
 
 def identify_clusters(
     clusters: Sequence[ClusterConnection], recorded: Mapping[str, str], identify: Identify
 ) -> ClusterIds:
     """Asks each cluster for its id, all at the same time.
 
-    Raises UsageError if a new cluster refuses to name its id, or another cluster answers for each one. If it does for
-    some, the gatherer refuses its answers, and `monitor-blind` reports them.
+    Raises UsageError if another cluster answers for each one. If it does for some, the gatherer refuses its answers,
+    and `monitor-blind` reports them.
     """
     with ThreadPoolExecutor(max_workers=16) as pool:
         answers = list(pool.map(lambda cluster: _ask(cluster, identify, known=cluster.name in recorded), clusters))
@@ -118,36 +131,6 @@ def _ask(cluster: ClusterConnection, identify: Identify, *, known: bool) -> str 
 def _cluster_id(cluster: ClusterConnection, recorded: str | None, answer: str | ObservationError) -> str:
     hosts = ", ".join(host_and_port(host, port) for host, port in cluster.bootstrap)
     match answer:
-        case ObservationError() if answer.reason is Reason.WRONG_CLUSTER:
-            raise (UsageError if recorded is None else OtherClusterError)(
-                f"cluster {cluster.name}: {hosts} is not cluster {cluster.cluster_id} ({answer}); nothing was changed: "
-                "correct the address or the cluster_id"
-            )
-        case ObservationError() if recorded is not None:
-            return recorded
-        case ObservationError() if answer.reason is Reason.UNSUPPORTED:
-            raise UsageError(
-                f"cluster {cluster.name}: {hosts} cannot name its cluster id (no controller before Kafka 3.7 can): "
-                "set cluster_id in a --config file; every node has it in its meta.properties"
-            )
-        case ObservationError() if answer.reason is Reason.DENIED:
-            raise UsageError(
-                f"cluster {cluster.name}: {hosts} does not name its cluster id to this principal (a controller names "
-                "it only with ALTER on CLUSTER, which a monitor should not have): set cluster_id in a --config file; "
-                "every node has it in its meta.properties"
-            )
-        case ObservationError() if cluster.cluster_id is not None and answer.reason not in _FIX:
-            return cluster.cluster_id
-        case ObservationError():
-            fix = _FIX.get(
-                answer.reason,
-                "check the addresses, or --resolve and --hosts-file; with a cluster_id in a --config file, the job "
-                "starts without an answer",
-            )
-            raise UnavailableClusterError(
-                f"cluster {cluster.name}: none of {hosts} could be queried ({answer.detail}) and the checkpoint has no "
-                f"recorded state of the cluster; {fix}"
-            )
         case str() if recorded is not None and answer != recorded:
             raise OtherClusterError(
                 f"cluster {cluster.name}: {hosts} answers as cluster {answer}, but this checkpoint belongs to cluster "
@@ -155,6 +138,39 @@ def _cluster_id(cluster: ClusterConnection, recorded: str | None, answer: str | 
             )
         case str():
             return answer
+        case ObservationError(reason=Reason.WRONG_CLUSTER):
+            raise (UnavailableClusterError if recorded is None else OtherClusterError)(
+                f"cluster {cluster.name}: {hosts} is not cluster {cluster.cluster_id} ({answer}); nothing was changed: "
+                "correct the address or the cluster_id"
+            )
+        case ObservationError() if recorded is not None:
+            return recorded
+        case ObservationError(reason=Reason.UNSUPPORTED):
+            raise UnavailableClusterError(
+                f"cluster {cluster.name}: {hosts} cannot name its cluster id (no controller before Kafka 3.7 can): "
+                "set cluster_id in a --config file; every node has it in its meta.properties"
+            )
+        case ObservationError(reason=Reason.DENIED):
+            raise UnavailableClusterError(
+                f"cluster {cluster.name}: {hosts} does not name its cluster id to this principal (a controller names "
+                "it only with ALTER on CLUSTER, which a monitor should not have): set cluster_id in a --config file; "
+                "every node has it in its meta.properties"
+            )
+        case ObservationError():
+            why = f"cluster {cluster.name}: none of {hosts} could be queried ({answer.detail})"
+            fix = None if _may_pass(cluster, answer.reason) else _MISTAKES[answer.reason]
+            if fix is not None:
+                raise UnavailableClusterError(f"{why} and the checkpoint has no recorded state of the cluster; {fix}")
+            if cluster.cluster_id is None:
+                raise UnavailableClusterError(f"{why}, and its cluster id is not known yet", may_pass=True)
+            return cluster.cluster_id
+
+
+def _may_pass(cluster: ClusterConnection, reason: Reason) -> bool:
+    """Returns whether a failure may end although no person corrects anything."""
+    # KIP-900: SCRAM credentials are in the metadata log, so a controller accepts none before there is a leader.
+    by_scram = str(cluster.options.get("sasl_mechanism")).startswith("SCRAM-")
+    return reason not in _MISTAKES or (by_scram and reason is Reason.NOT_AUTHENTICATED)
 
 
 def record_ids(checkpoint: Checkpoint, recorded: dict[str, str], answered: ClusterIds) -> dict[str, str]:
@@ -174,3 +190,13 @@ def record_ids(checkpoint: Checkpoint, recorded: dict[str, str], answered: Clust
         record_source(checkpoint, answered.source)
     checkpoint.record_cluster_ids({**recorded, **answered.confirmed})
     return {**recorded, **answered.ids}
+
+
+def say_silent(sentences: Iterable[str]) -> None:
+    """Logs of each new cluster that does not answer yet that it is monitored, and what may have to be corrected."""
+    for why in sentences:
+        log.warning(
+            "%s: it is monitored, and its id is recorded when it answers; if its addresses are wrong, correct them, or "
+            "--resolve and --hosts-file",
+            why,
+        )

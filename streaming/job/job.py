@@ -1,5 +1,6 @@
 """Job: the parts of a running job, which `started` makes in the order in which each needs those before it."""
 
+import logging
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connectors.delivery.ledger import Ledger
+from connectors.errors import UnavailableStoreError
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.process.signals import SignalFlag
 from connectors.process.wall_clock import wall_ms
@@ -20,7 +22,7 @@ from streaming.config import Config
 from streaming.config.reload import refuse_fixed
 from streaming.job.active_silences import ActiveHolds, ActiveSilences
 from streaming.job.change_reports import ChangeReports
-from streaming.job.cluster_identity import identify_clusters, record_ids
+from streaming.job.cluster_identity import ClusterIds, identify_clusters, record_ids, say_silent
 from streaming.job.dependencies import Dependencies
 from streaming.job.job_monitor import JobInputs, JobMonitor
 from streaming.job.monitoring import Monitoring
@@ -37,6 +39,8 @@ from streaming.pipeline.notifying import Notifying
 from streaming.pipeline.topic_files import TopicFiles
 from streaming.status.status_store import StatusStore
 from streaming.web.application import JobHealth
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,9 +113,12 @@ class Job:
         if running.gathers:
             changed = [cluster for cluster in spec.clusters if cluster not in running.spec.clusters]
             answered = identify_clusters(changed, recorded, identify)
+            if answered.mistakes:
+                raise answered.mistakes[0]
+            say_silent([str(problem) for problem in answered.unavailable.values()])
         else:
             answered = identify_in_topics(config, self.checkpoint)
-        answered.require_all()
+            answered.require_all()
         opened = open_sinks(config, running.open_sinks)
         if (target := config.otlp_target()) is not None:
             target.check()
@@ -122,6 +129,27 @@ class Job:
         self.store.set_clusters(running.names)
         self.monitoring.change(identified, self.notifying)
         return [key for key in Config.model_fields if getattr(before, key) != getattr(config, key)]
+
+    def record_learned_ids(self) -> None:
+        """Records the ids of clusters that were new, and have answered: other clusters' answers are refused from now.
+
+        Called about once a second.
+        """
+        running, before = self.running, self.running.identified
+        unknown = [name for name, settings in before.settings.items() if settings.cluster_id is None]
+        found = {name: received.status.cluster_id for name in unknown if (received := self.store.newest(name))}
+        learned = ClusterIds(ids={name: id_ for name, id_ in found.items() if id_ is not None}, unavailable={})
+        if not learned.ids:
+            return
+        try:
+            record_ids(self.checkpoint, self.checkpoint.cluster_ids(), learned)
+        except UnavailableStoreError:
+            # What is missing says so: it is tried again.
+            return
+        for name, cluster_id in learned.ids.items():
+            log.warning("cluster %s answers: its cluster id is %s", name, cluster_id, extra={"cluster": name})
+        running.put_ids(learned.ids)
+        self.monitoring.change(before, self.notifying)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from streaming.config import Config
 from streaming.config.reload import ConfigFile
 from streaming.job import logging_setup
 from streaming.job.checkpoint_lease import CheckpointLease
+from streaming.job.cluster_identity import say_silent
 from streaming.job.dependencies import Dependencies, Dependency
 from streaming.job.dependency_checks import dependency_checks
 from streaming.job.job import Job, started
@@ -72,6 +73,7 @@ def _started_job(
     dependencies.say = lambda line: log.warning("%s", line)
     if start_up.set_aside is not None:
         log.warning("%s", start_up.set_aside)
+    say_silent(start_up.silent)
     if file is not None and start_up.unavailable:
         file.wait_for("; ".join(start_up.unavailable), meanwhile="the others are monitored")
     job = started(start_up, checkpoint, created(database, stop, dependencies), dependencies, stop, stack)
@@ -127,6 +129,7 @@ def _run_until_stopped(
         logging_setup.rotate_child_logs(job.checkpoint.logs)
         if file is not None:
             file.poll(job.change)
+        job.record_learned_ids()
     job.monitoring.stop_query()
 
 

@@ -51,14 +51,10 @@ class JobSpec:
 
         A cluster without one has the configured id.
         """
+        known = {cluster.name: cluster.cluster_id for cluster in self.clusters} | dict(ids)
         return JobSpec(
-            clusters=tuple(
-                replace(cluster, cluster_id=ids.get(cluster.name, cluster.cluster_id)) for cluster in self.clusters
-            ),
-            settings={
-                name: replace(settings, cluster_id=ids.get(name, settings.cluster_id))
-                for name, settings in self.settings.items()
-            },
+            clusters=tuple(replace(cluster, cluster_id=known[cluster.name]) for cluster in self.clusters),
+            settings={name: replace(settings, cluster_id=known.get(name)) for name, settings in self.settings.items()},
         )
 
 
@@ -95,6 +91,10 @@ class Running:
     def put(self, effective: Effective) -> None:
         """Puts another configuration into effect."""
         self._effective = effective
+
+    def put_ids(self, ids: Mapping[str, str]) -> None:
+        """Puts the ids of clusters into effect that had none."""
+        self._effective = replace(self._effective, identified=self.identified.with_ids(ids))
 
     @property
     def config(self) -> Config:

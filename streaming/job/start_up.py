@@ -3,7 +3,7 @@
 Each phase either completes or raises a UsageError before anything in the checkpoint is overwritten.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from connectors.errors import UnavailableStoreError, UnwritableStoreError, UsageError
@@ -14,7 +14,7 @@ from connectors.sinks.sink_config import SinkSection
 from connectors.store.database import Database
 from streaming.config import Config
 from streaming.config.sentences import shown
-from streaming.job.cluster_identity import ClusterIds, identify_clusters, record_ids
+from streaming.job.cluster_identity import ClusterIds, UnavailableClusterError, identify_clusters, record_ids
 from streaming.job.dependencies import Dependencies, Dependency
 from streaming.job.running import Effective, JobSpec, OpenSinks
 from streaming.job.spark_state import set_state_aside
@@ -32,10 +32,12 @@ class StartUp:
     effective: Effective
     set_aside: str | None
     """Why Spark begins with a new state, as a sentence; None: it continues, or begins for the first time."""
-    waiting: Sequence[str]
-    """The new clusters that do not answer yet: they are configured, and not monitored."""
-    unavailable: Sequence[str]
-    """For each new cluster that does not answer yet: the sentence that says so."""
+    silent: Sequence[str] = ()
+    """Of each new cluster that does not answer yet, and is monitored without an id: the sentence that says so."""
+    waiting: Sequence[str] = ()
+    """The new clusters whose relay has sent nothing yet: they are configured, and not monitored."""
+    unavailable: Sequence[str] = ()
+    """For each of these: the sentence that says so."""
 
 
 def prepare(
@@ -43,39 +45,66 @@ def prepare(
 ) -> StartUp:
     """Runs the phases before the start; the checkpoint is locked by this process.
 
-    `may_wait`: a new cluster that does not answer may be left out and added by a later reload of the configuration,
-    provided that another cluster is available.
+    `may_wait`: a new cluster whose relay has sent nothing may be left out and added by a later reload of the
+    configuration, provided that another cluster is available.
     """
     spec = JobSpec.of(config)
     sinks = open_sinks(config, ())
     recorded = checkpoint.cluster_ids()
     _check_files(config, checkpoint)
     why = checkpoint.why_no_state(config.pipeline.partitions)
-    while True:
-        answered = _identified(config, spec, checkpoint, recorded, new_state=why is not None, say=dependencies.say)
-        if may_wait and recorded and answered.ids:
-            break
-        problems = [*answered.unavailable.values()]
-        if not problems or not all(problem.may_pass for problem in problems):
-            answered.require_all()
-            break
-        dependencies.missing(Dependency.TOPIC, str(problems[0]))
-        if stop.wait(_RETRY_S):
-            raise problems[0]
-    dependencies.found(Dependency.TOPIC)
-    if answered.unavailable:
-        # One unavailable cluster is no reason to stop monitoring all others: nobody may be present at a restart.
-        config = config.without(answered.unavailable)
-        spec = JobSpec.of(config)
+    silent: Sequence[str] = ()
+    unavailable: Mapping[str, UnavailableClusterError] = {}
+    if config.source != KAFKA:
+        answered = identify_clusters(spec.clusters, recorded, identify)
+        answered.require_start(spec.clusters, recorded)
+        silent = [str(problem) for problem in answered.unavailable.values()]
+    else:
+        answered = _found_in_topics(
+            config,
+            checkpoint,
+            new_state=why is not None,
+            may_start_with_some=may_wait and bool(recorded),
+            stop=stop,
+            dependencies=dependencies,
+        )
+        if unavailable := answered.unavailable:
+            # One unavailable cluster is no reason to stop monitoring all others: nobody may be present at a restart.
+            config = config.without(unavailable)
+            spec = JobSpec.of(config)
     identified = spec.with_ids(record_ids(checkpoint, recorded, answered))
     # Last: what refuses the start must not cost the state.
     set_aside = None if why is None else set_state_aside(checkpoint, why)
     return StartUp(
         effective=Effective(config=config, open_sinks=sinks, spec=spec, identified=identified),
         set_aside=set_aside,
-        waiting=[*answered.unavailable],
-        unavailable=[str(problem) for problem in answered.unavailable.values()],
+        silent=silent,
+        waiting=[*unavailable],
+        unavailable=[str(problem) for problem in unavailable.values()],
     )
+
+
+def _found_in_topics(
+    config: Config,
+    checkpoint: Checkpoint,
+    *,
+    new_state: bool,
+    may_start_with_some: bool,
+    stop: SignalFlag,
+    dependencies: Dependencies,
+) -> ClusterIds:
+    """Returns what the relays' topics have of the clusters; waits for all, or for one if it may start with some."""
+    while True:
+        answered = identify_in_topics(config, checkpoint, new_state=new_state, say=dependencies.say)
+        if not answered.unavailable or (may_start_with_some and answered.ids):
+            dependencies.found(Dependency.TOPIC)
+            return answered
+        if answered.mistakes:
+            raise answered.mistakes[0]
+        first = next(iter(answered.unavailable.values()))
+        dependencies.missing(Dependency.TOPIC, str(first))
+        if stop.wait(_RETRY_S):
+            raise first
 
 
 def _check_files(config: Config, checkpoint: Checkpoint) -> None:
@@ -85,21 +114,6 @@ def _check_files(config: Config, checkpoint: Checkpoint) -> None:
     if config.source != KAFKA:
         require_source(checkpoint, CheckpointSource())
         checkpoint.check_observations()
-
-
-def _identified(
-    config: Config,
-    spec: JobSpec,
-    checkpoint: Checkpoint,
-    recorded: dict[str, str],
-    *,
-    new_state: bool,
-    say: Callable[[str], None],
-) -> ClusterIds:
-    """Returns the clusters' ids: from the clusters, or from the relay's topic."""
-    if config.source == KAFKA:
-        return identify_in_topics(config, checkpoint, new_state=new_state, say=say)
-    return identify_clusters(spec.clusters, recorded, identify)
 
 
 def open_sinks(config: Config, opened: OpenSinks) -> OpenSinks:

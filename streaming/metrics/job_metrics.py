@@ -158,7 +158,7 @@ JOB_METRICS: tuple[MetricSpec[JobSample], ...] = (
     MetricSpec("build_info", "1, with the versions in use.", lambda job: _build(), ("version", "python", "spark")),
     MetricSpec(
         "config_refused",
-        "1 while the newest configuration file is rejected, or a new cluster in it does not answer.",
+        "1 while the newest configuration file is rejected, or the relay of a new cluster in it has sent nothing.",
         lambda job: job.now.config_refused,
     ),
     MetricSpec("config_loaded_timestamp_seconds", "When the configuration in effect was read.", _config_loaded),

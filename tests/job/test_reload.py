@@ -91,28 +91,6 @@ def test_changed_file_is_reloaded_without_a_restart(lab: Lab, job: ConfiguredJob
 
 
 @pytest.mark.long
-def test_restart_with_an_unavailable_new_cluster_monitors_the_others(lab: Lab, job: ConfiguredJob) -> None:
-    job.stop()
-    hosts = job.folder / "hosts"
-    hosts.write_text("")
-    new = section("new", lab, bootstrap=[f"new.invalid:{lab.bootstrap[0].rpartition(':')[2]}"], hosts_file=str(hosts))
-    job.write_config(clusters=[new, section("first", lab)], thresholds=FIRE_SOON)
-    log_before = len(job.log.read_text())
-
-    job.start()
-
-    assert "kraftwatch: cluster new: none of new.invalid:" in job.log.read_text()[log_before:]
-    assert "cluster new: none of new.invalid:" in (job.checkpoint / "log" / "driver.log").read_text()
-    job.wait_for("quorum-shape")
-    assert alert_counts(job.jsonl) == {("first", "firing"): 1}
-    hosts.write_text("127.0.0.1 new.invalid\n")
-    both = {("first", "firing"): 1, ("new", "firing"): 1}
-    # The job retries after 30 s.
-    eventually(lambda: alert_counts(job.jsonl) == both, within_s=120)
-    eventually(lambda: job.logged("was reloaded: changed clusters"), within_s=60)
-
-
-@pytest.mark.long
 def test_a_leader_that_is_lost_while_the_query_restarts_on_a_busy_machine_is_reported_in_time(
     lab: Lab, folder: Path
 ) -> None:

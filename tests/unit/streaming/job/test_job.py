@@ -35,7 +35,7 @@ def config(*names: str, **keys: Any) -> Config:
 def job(tmp_path: Path) -> Iterator[Job]:
     database = job_database(tmp_path)
     database.create()
-    start_up = StartUp(effective=effective(config("prod")), set_aside=None, waiting=["new"], unavailable=[])
+    start_up = StartUp(effective=effective(config("prod")), set_aside=None, waiting=["new"])
     with ExitStack() as stack:
         yield started(start_up, Checkpoint(folder=tmp_path), database, Dependencies(print), SignalFlag(), stack)
 

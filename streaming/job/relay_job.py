@@ -13,9 +13,10 @@ import secrets
 import signal
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 
 from connectors.errors import JournalError, UsageError
 from connectors.kafka.cluster_connection import ClusterConnection
@@ -29,16 +30,19 @@ from connectors.store.durable_file import private_files
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from rules.firing import AHEAD_MS
+from rules.formatting import and_join
 from streaming.config import Config, host_port
 from streaming.config.relay_section import RelaySection
 from streaming.job import logging_setup
 from streaming.job.cluster_identity import identify_clusters, record_ids
+from streaming.job.dependencies import Question
 from streaming.job.gatherer_process import GathererProcess
 from streaming.metrics.metric_spec import metrics_endpoint
 from streaming.metrics.otlp import OtlpExport
 from streaming.metrics.relay_metrics import RelayNow, relay_health, relay_registry
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import RELAY, CheckpointSource, record_source, require_source
+from streaming.web.application import JobHealth, health_endpoints
 from streaming.web.server import Server
 
 log = logging.getLogger(__name__)
@@ -70,52 +74,89 @@ def run_relay(config: Config, *, say: Callable[[str], None]) -> None:
         wanted = CheckpointSource(kind=RELAY, relay=_new_name())
         source = require_source(folder, wanted)
         folder.check_observations()
-        clusters = _identified(config, folder)
+        found = _identified(config, folder)
         record_source(folder, source)
         logging_setup.log_to(folder.logs, config.log_format)
-        relay = Relay(section, folder, clusters, source.relay)
+        restate = stack.enter_context(SignalFlag(signal.SIGHUP))
+        server = None
+        if config.listen is not None:
+            address, access, since = host_port(config.listen), config.page_access(), time.monotonic()
+            waits = partial(_waits_for_clusters, since)
+            server = stack.enter_context(Server(address, [health_endpoints(waits)], access=access))
+        while not stop.is_set():
+            if found.answering:
+                relay = Relay(section, folder, found.answering, source.relay, restate)
+                _run(relay, config, found, server=server, stop=stop, say=say)
+            else:
+                stop.wait(_FORWARD_S)
+            if found.answers:
+                found = _identified(config, folder)
+
+
+def _waits_for_clusters(since: float) -> JobHealth:
+    return JobHealth(since=since, waits_for={"clusters": time.monotonic() - since})
+
+
+def _run(
+    relay: "Relay",
+    config: Config,
+    found: "_Found",
+    *,
+    server: Server | None,
+    stop: SignalFlag,
+    say: Callable[[str], None],
+) -> None:
+    """Runs a relay until it is to stop, or another cluster answers."""
+    with ExitStack() as stack:
         stack.callback(relay.stop)
         exported = relay_registry(relay.now)
-        if config.listen is not None:
-            address, access = host_port(config.listen), config.page_access()
-            stack.enter_context(Server(address, [relay_health(relay.now), metrics_endpoint(exported)], access=access))
+        if server is not None:
+            server.show([relay_health(relay.now), metrics_endpoint(exported)])
         stack.enter_context(OtlpExport(exported, config.otlp_target, service="kraftwatch-relay"))
-        stack.enter_context(relay.restate)
-        say(f"relaying {', '.join(clusters)} to the topic {section.topic} at {', '.join(section.bootstrap)}")
-        for name, cluster in clusters.items():
-            say(f"  {name}: cluster id {cluster.cluster_id}")
-        while not stop.is_set():
+        relay.say(say)
+        while not stop.is_set() and not found.answers:
             relay.run_once()
-            logging_setup.rotate_child_logs(folder.logs)
 
 
-def _identified(config: Config, folder: Checkpoint) -> Mapping[str, ClusterConnection]:
-    """Returns the clusters with their ids, without new ones that do not answer.
+class _Found:
+    """The clusters of a relay: those with an id, which it relays, and new ones that do not answer yet."""
 
-    The folder records the ids: a restart needs no answer of a cluster. A new folder needs one of each.
-    """
+    def __init__(self, answering: Mapping[str, ClusterConnection], silent: Sequence[ClusterConnection]) -> None:
+        self.answering = answering
+        self._answer = Question(lambda: and_join([*identify_clusters(silent, {}, identify).ids]) or None)
+        self._silent = silent
+
+    @property
+    def answers(self) -> bool:
+        """Whether one of the silent ones answers now. Never blocks."""
+        return bool(self._silent) and self._answer.answer() is not None
+
+
+def _identified(config: Config, folder: Checkpoint) -> _Found:
+    """Returns the clusters with their ids. The folder records the ids: a restart needs no answer of a cluster."""
     clusters = [section.cluster() for section in config.watched]
     recorded = folder.cluster_ids()
     answered = identify_clusters(clusters, recorded, identify)
-    if not (recorded and answered.ids):
-        answered.require_all()
+    answered.require_start(clusters, recorded)
     for name, problem in answered.unavailable.items():
-        log.warning(
-            "%s; the other clusters are relayed: restart the relay when it answers", problem, extra={"cluster": name}
-        )
+        log.warning("%s: it is relayed once it answers", problem, extra={"cluster": name})
     ids = record_ids(folder, recorded, answered)
-    return {
-        cluster.name: replace(cluster, cluster_id=ids[cluster.name])
-        for cluster in clusters
-        if cluster.name in answered.ids
-    }
+    return _Found(
+        {one.name: replace(one, cluster_id=ids[one.name]) for one in clusters if one.name in answered.ids},
+        [one for one in clusters if one.name in answered.unavailable],
+    )
 
 
 class Relay:
     """The running relay of one folder."""
 
     def __init__(
-        self, section: RelaySection, folder: Checkpoint, clusters: Mapping[str, ClusterConnection], name: str
+        self,
+        section: RelaySection,
+        folder: Checkpoint,
+        clusters: Mapping[str, ClusterConnection],
+        name: str,
+        restate: SignalFlag,
     ) -> None:
         """Starts the gatherer of these clusters (by name, with their ids)."""
         self._section = section
@@ -127,13 +168,21 @@ class Relay:
         ids = {name: connection.cluster_id or "" for name, connection in clusters.items()}
         self._forwarder = Forwarder(self._journal, section, ids, name)
         self._gatherer = self._started_gatherer()
-        self.restate = SignalFlag(signal.SIGHUP)
-        """Makes the next `run_once` read every log again from its start; to be entered."""
+        self.restate = restate
+        """Makes the next `run_once` read every log again from its start."""
         self._restate_not_before = self._check_at = 0.0
         self._dropped = self._restated = 0
 
+    def say(self, say: Callable[[str], None]) -> None:
+        """Prints what is relayed, and where to."""
+        topic, bootstrap = self._section.topic, ", ".join(self._section.bootstrap)
+        say(f"relaying {', '.join(self._clusters)} to the topic {topic} at {bootstrap}")
+        for name, cluster in self._clusters.items():
+            say(f"  {name}: cluster id {cluster.cluster_id}")
+
     def run_once(self) -> None:
         """Forwards what is published, and does what is due: called in a loop."""
+        logging_setup.rotate_child_logs(self._folder.logs)
         self._forwarder.forward(_FORWARD_S)
         now = time.monotonic()
         if now < self._check_at and not self._forwarder.needing_baseline and not self.restate.is_set():

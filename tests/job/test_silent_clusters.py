@@ -1,4 +1,4 @@
-"""A job that starts before its clusters answer: it says so, and begins when they do."""
+"""A job, or a relay, that starts before its clusters answer: it says so, and begins when they do."""
 
 import json
 import subprocess
@@ -14,6 +14,7 @@ from tests.eventually import eventually
 from tests.farm.farm import address
 from tests.farm.farm_process import running_farm
 from tests.job.configured_job import ConfiguredJob, section
+from tests.job.relay_process import RelayProcess
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.live, pytest.mark.timeout(900)]
 
@@ -88,3 +89,18 @@ def test_a_silent_cluster_does_not_hold_up_another_one_and_may_be_added_while_th
             lab.start(*lab.controllers)
             job.wait_for("monitor-blind", "resolved")
             eventually(lambda: ids_of(job)["late"] == lab.cluster_id, within_s=60)
+
+
+def test_a_relay_starts_before_its_clusters_and_relays_each_once_it_answers(
+    lab: Lab, topic_lab: Lab, silent: dict[str, Any], folder: Path
+) -> None:
+    relay = RelayProcess(folder / "relay", topic_lab, topic="late", clusters=[silent])
+    relay.start()
+    try:
+        eventually(lambda: "cluster id is not known yet: it is relayed once it answers" in relay.log, within_s=60)
+        lab.start(*lab.controllers)
+        relay.wait_for_rows(1)
+        assert f"late: cluster id {lab.cluster_id}" in relay.log
+    finally:
+        relay.stop()
+    assert "Traceback" not in relay.log

@@ -20,6 +20,7 @@ from confluent_kafka.admin import NewPartitions, NewTopic
 from connectors.errors import UsageError
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.observations.observation import Observation, ObservationKind
+from connectors.process.signals import SignalFlag
 from connectors.process.wall_clock import wall_ms
 from connectors.relay import topic_client
 from connectors.relay.forwarder import Forwarder
@@ -311,7 +312,7 @@ def test_more_than_the_buffer_is_given_up_and_the_log_is_read_again(
     folder = Checkpoint(folder=tmp_path)
     cluster = cluster_of(kafka)
     assert identify(cluster, 30) == kafka.cluster_id
-    running = Relay(small, folder, {"a": cluster}, "relay-of-the-test")
+    running = Relay(small, folder, {"a": cluster}, "relay-of-the-test", SignalFlag())
     try:
 
         def given_up() -> None:

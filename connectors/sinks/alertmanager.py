@@ -8,6 +8,9 @@ Alertmanager accepts an alert that is over by its own clock, and drops it. So wh
 this host's clock by more than CLOCKS_DIFFER_S, the times are given by the clock by which Alertmanager has received the
 alert, since the Date may be that of a proxy; by the Date, if it does not have the alert.
 
+An alert starts there when it fired, not when its condition began (the annotation `since`): Alertmanager notifies of a
+new group at once if its first alert is older than `group_wait`, and of the rest after `group_interval`.
+
 Alertmanager drops alerts beyond a limit, and any HTTP server may accept the request: what is new and firing is
 therefore read back once, by `GET /api/v2/alerts`, and what is not there was not delivered. Where the alerts cannot be
 read, accepted is delivered; so it is where several members take turns behind one URL, whose lists differ. Each document
@@ -288,8 +291,11 @@ class AlertmanagerSink(SerialSink[bytes]):
         incident, links = notification.incident, self._links
         label = _key(notification)
         new = {alert.fingerprint for alert in notification.new_transitions}
+        # An incident that becomes critical is a new group, with its older alerts.
+        critical_ms = [one.observed_at_ms for one in notification.alerts if one.severity is Severity.CRITICAL]
+        group_ms = min(critical_ms, default=0) if notification.escalations else 0
         for one in notification.alerts:
-            alert = replace(one, started_at_ms=Millis(one.started_at_ms - self._ahead_ms))
+            alert = replace(one, observed_at_ms=Millis(max(one.observed_at_ms, group_ms) - self._ahead_ms))
             labels = (alert.severity, label)
             before = self._changing_labels.get((incident, alert.fingerprint), labels)
             if before != labels:
@@ -367,13 +373,17 @@ def postable_alert(
 ) -> dict[str, Plain]:
     """Returns an alert as `postableAlert` of the API's OpenAPI document. An alert with a past end is resolved.
 
-    `severity` and `incident` are labels: they may differ from what the alert has now. It starts at `sent_at_ms`, the
-    wall clock, at the latest: an alert that began before the clock was set back would otherwise end only when the clock
-    reaches its start again.
+    `severity` and `incident` are labels: they may differ from what the alert has now.
+
+    It starts with its newest transition, when the job recorded it: the ledger has that time, so it is the same whenever
+    it is sent again; of several starts, Alertmanager keeps the earliest one. It starts at `sent_at_ms`, the wall clock,
+    at the latest: an alert that fired before the clock was set back would otherwise end only when the clock reaches its
+    start again.
     """
-    starts_at_ms = min(alert.started_at_ms, sent_at_ms)
+    starts_at_ms = min(Millis(alert.observed_at_ms + (alert.late_ms or 0)), sent_at_ms)
     annotations = {
         "summary": visible(alert.summary),
+        "since": iso(alert.started_at_ms),
         "evidence": "\n".join(plain_evidence(alert.evidence)),
         "late": "" if alert.late_ms is None else late_text(alert.late_ms),
         "remedy": "\n".join(map(visible, alert.remedy)),

@@ -4,6 +4,7 @@ import itertools
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -21,6 +22,7 @@ from connectors.sinks.sink import Delivered, Sink
 from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.finding import Severity
+from rules.formatting import iso
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason, single_alert_notification
 from streaming.config import checked
@@ -147,11 +149,14 @@ def test_a_firing_alert_has_its_labels_and_annotations(alertmanager: RealAlertma
         "evidence": "leader_epoch: 7\nasked: c1:9093, c2:9093",
         "remedy": "# Start a controller.\nbin/kafka-server-start.sh $NODE_PROPERTIES",
         "docs": f"{DOCS_URL}/rules/no-leader/",
+        "since": iso(began.started_at_ms),
     }
     assert active["status"]["state"] == "active"
     assert delivery.deliver(fired("late", minutes_ago=50.5, cluster_id="late"), minutes_ago=3) is None
-    found_late = alertmanager.active_alerts()["late", "critical"]["annotations"]
-    assert found_late["late"] == "read 47 min late"
+    found_late = alertmanager.active_alerts()["late", "critical"]
+    assert found_late["annotations"]["late"] == "read 47 min late"
+    at = datetime.fromisoformat(found_late["startsAt"]) - datetime.fromisoformat(found_late["annotations"]["since"])
+    assert 47 <= at.total_seconds() / 60 < 48, "it starts when it was recorded: group_wait begins then"
     assert delivery.deliver(alert("labels", started_at_ms=began.started_at_ms, resolved=True)) is None
     eventually(lambda: ("labels", "critical") not in alertmanager.active_alerts(), within_s=10)
 
@@ -171,6 +176,73 @@ def test_a_firing_alert_is_sent_again_before_it_ends_and_after_a_restart(
     assert alertmanager.active_alerts() == {}
     assert delivery.deliver(minutes_ago=1) is None
     assert set(alertmanager.active_alerts()) == {("firing", "critical")}
+
+
+def test_an_alert_keeps_its_start_when_the_job_and_alertmanager_restart(
+    alertmanager: RealAlertmanager, delivery: TimedDelivery, tmp_path: Path
+) -> None:
+    began = fired("starts", minutes_ago=2, observed_at_ms=now_ms())
+    assert delivery.deliver(began) is None
+    alertmanager.stop()
+    alertmanager.start()
+    restarted = TimedDelivery(opened(f"alertmanager:{alertmanager.url}", tmp_path), tmp_path)
+    assert restarted.deliver(minutes_ago=-1.5) is None
+    active = alertmanager.active_alerts()["starts", "critical"]
+    assert (active["startsAt"], active["annotations"]["since"]) == (iso(began.observed_at_ms), iso(began.started_at_ms))
+
+
+GROUPED = """
+route: {{receiver: people, group_by: [incident], group_wait: 5s, group_interval: 5m}}
+receivers: [{{name: people, webhook_configs: [{{url: "{url}"}}]}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "late_ms"),
+    [("alone", None), ("read late", Millis(240_000)), ("in an escalated incident", None)],
+)
+def test_alerts_of_one_incident_that_fire_one_after_the_other_are_one_notification(
+    tmp_path: Path, first: str, late_ms: Millis | None
+) -> None:
+    """Their conditions began, or were observed, before group_wait. The alert of another program is sent at once."""
+    now, escalations = now_ms(), int(first == "in an escalated incident")
+
+    def fires(subject: str, *, observed_ms: int, severity: Severity = Severity.CRITICAL) -> Alert:
+        fired = alert(subject, severity=severity, started_at_ms=now - 300_000, observed_at_ms=Millis(observed_ms))
+        return replace(fired, late_ms=late_ms)
+
+    before = [fires("before", observed_ms=now - 200_000, severity=Severity.WARNING)] * escalations
+    one, two = (fires(subject, observed_ms=now - (late_ms or 0)) for subject in ("one", "two"))
+
+    def notified() -> list[list[str]]:
+        found = [json.loads(request.body)["alerts"] for request in webhook.requests]
+        return [sorted(each["labels"].get("subject", "other") for each in alerts) for alerts in found]
+
+    with (
+        serving() as webhook,
+        RealAlertmanager(tmp_path / "grouped", config=GROUPED.format(url=webhook.url)) as running,
+    ):
+        sink = opened(f"alertmanager:{running.url}", tmp_path)
+
+        def send(*alerts: Alert) -> None:
+            notification = Notification(
+                incident=one.fingerprint,
+                reason=NotifyReason.FIRING,
+                alerts=alerts,
+                new_transitions=alerts[-1:],
+                escalations=escalations,
+            )
+            assert sink.send([notification], sent_at_ms=now_ms(), deadline_s=60) == [Delivered()]
+
+        send(*before, one)
+        other = [{"labels": {"alertname": "other"}, "startsAt": iso(Millis(now - 300_000))}]
+        requests.post(f"{running.url}/api/v2/alerts", json=other, timeout=60).raise_for_status()
+        eventually(lambda: ["other"] in notified(), within_s=30)
+        assert notified() == [["other"]]
+        send(*before, one, two)
+        all_of_them = [each.subject for each in (*before, one, two)]
+        eventually(lambda: all_of_them in notified(), within_s=30)
+        assert notified() == [["other"], all_of_them]
 
 
 def test_an_alert_that_becomes_critical_is_new_in_a_new_group_and_the_previous_one_ends(

@@ -13,8 +13,11 @@ new group at once if its first alert is older than `group_wait`, and of the rest
 
 Alertmanager drops alerts beyond a limit, and any HTTP server may accept the request: what is new and firing is
 therefore read back once, by `GET /api/v2/alerts`, and what is not there was not delivered. Where the alerts cannot be
-read, accepted is delivered; so it is where several members take turns behind one URL, whose lists differ. Each document
-is then posted as often: an alert that a member no longer gets would resolve there.
+read, accepted is delivered.
+
+Several members may take turns behind one URL, in order or at random: their lists differ, so none is read back, and one
+that no longer gets an alert would resolve it. Each document is then posted so often that each member gets it. One of
+them may be down, for which the balancer answers: it is delivered if one member accepts it.
 
 What people silence there is silenced for the other sinks too (`alertmanager_silences`).
 """
@@ -77,6 +80,8 @@ _PATH = "/api/v2/alerts"
 _STATUS_PATH = "/api/v2/status"
 _STATUS_READS = 6
 """How often the status is read: a member that takes turns with five others is found."""
+_POSTS_FOR_EACH = 4
+"""How often a document is posted for each member: at random, three of them all get it in 977 of 1,000 times."""
 _API_PATH = re.compile(r"/api(/v[0-9]+(/alerts)?)?$")
 _MAX_ANNOTATION = 2_000
 """Characters of an annotation: it becomes part of mails and chat messages."""
@@ -162,8 +167,10 @@ class AlertmanagerSink(SerialSink[bytes]):
         self._unread: set[tuple[str, str]] = set()
         """Firing alerts that were accepted, and not found or not read yet: by incident and fingerprint."""
         self._unreadable = False
-        self._members = 1
-        """How many Alertmanagers take turns behind the URL."""
+        self._posts = 1
+        """How often each document is posted: several times if Alertmanagers take turns behind the URL."""
+        self._look_at = 0.0
+        """When to look next whether they do, in monotonic seconds."""
         _check_url(self._url)
         for secret in self._secrets():
             secret.read()
@@ -179,7 +186,7 @@ class AlertmanagerSink(SerialSink[bytes]):
         return compact_json(list(self._alerts(notification, sent_at_ms)))
 
     def _send_one(self, notification: Notification, document: bytes, sent_at_ms: Millis, left_s: float) -> Outcome:
-        call, key = self._call(left_s), _key(notification)
+        call, key, posts = self._call(left_s), _key(notification), self._posts
         firing = {
             (notification.incident, alert.fingerprint): identity(_labels(alert, alert.severity, key))
             for alert in notification.alerts
@@ -188,7 +195,7 @@ class AlertmanagerSink(SerialSink[bytes]):
         response, outcome = self._posted(call, document)
         if isinstance(outcome, Delivered):
             new = {(notification.incident, alert.fingerprint) for alert in notification.new_transitions} | self._unread
-            expected = {about: one for about, one in firing.items() if about in new and self._members == 1}
+            expected = {about: one for about, one in firing.items() if about in new and self._posts == 1}
             differs = self._date_differs(response, sent_at_ms)
             listed = call.listed(key) if expected or differs else None
             if differs and self._adopt_clock(listed, firing.values(), sent_at_ms):
@@ -197,16 +204,17 @@ class AlertmanagerSink(SerialSink[bytes]):
             if isinstance(outcome, Delivered) and expected and listed is not None:
                 outcome = self._outcome_of_list(call, listed, expected)
         if isinstance(outcome, Delivered):
+            if time.monotonic() >= self._look_at:
+                self._finds_members(call)
+            if self._posts > posts:
+                self._posted(call, self._document(notification, sent_at_ms))
             self._store_labels(notification)
         return outcome
 
     def _posted(self, call: "_Call", document: bytes) -> tuple[HttpResponse | Retry, Outcome]:
-        """Posts to each member; returns the last answer, which is the first one that is no delivery."""
-        response, outcome = call.posted(document)
-        for _ in range(self._members - 1):
-            if isinstance(outcome, Delivered):
-                response, outcome = call.posted(document)
-        return response, outcome
+        """Posts to each member; returns the first delivery or, if there is none, the last answer."""
+        answers = [call.posted(document) for _ in range(self._posts)]
+        return next((one for one in answers if isinstance(one[1], Delivered)), answers[-1])
 
     def _outcome_of_list(
         self, call: "_Call", response: HttpResponse | Retry, expected: Mapping[tuple[str, str], Identity]
@@ -235,16 +243,18 @@ class AlertmanagerSink(SerialSink[bytes]):
 
     def _finds_members(self, call: "_Call") -> bool:
         """Returns whether several Alertmanagers answer at the URL."""
+        self._look_at = time.monotonic() + REPEAT_S
         found = {process for _ in range(_STATUS_READS) if (process := process_of(call.read(_STATUS_PATH)))}
-        self._members = max(1, len(found))
-        if self._members > 1:
+        if len(found) > 1 and self._posts == 1:
             log.warning(
                 "sink %s: %s Alertmanagers take turns behind the URL: whether each has an alert cannot be read back; "
                 "give each an entry with its own address",
                 self.options.name,
-                self._members,
+                len(found),
             )
-        return self._members > 1
+        if len(found) > 1:
+            self._posts = max(self._posts, _POSTS_FOR_EACH * len(found))
+        return len(found) > 1
 
     def _missing_text(self, missing: Sequence[Identity]) -> str:
         labels = dict(zip(LABELS, missing[0], strict=True))

@@ -101,6 +101,18 @@ def power_failure(checkpoint: Checkpoint) -> None:
     empty(newest_change(checkpoint))
 
 
+def without_offsets(count: int) -> "Damage":
+    """A copy of the folder that was made while the job ran lacks the newest offsets, and has their commits."""
+
+    def damage(checkpoint: Checkpoint) -> None:
+        newest = checkpoint.spark_files.commits[-1]
+        for number in checkpoint.spark_files.offsets:
+            if number > newest - count:
+                (checkpoint.spark / "offsets" / str(number)).unlink()
+
+    return damage
+
+
 Damage = Callable[[Checkpoint], None]
 
 
@@ -134,8 +146,10 @@ def assert_continues(spark: SparkSession, folder: Path, journal: str = "complete
     [
         (power_failure, "complete", "the journal"),
         (lambda checkpoint: (checkpoint.spark / "metadata").unlink(), "trimmed", "each cluster's metadata log"),
+        (without_offsets(1), "complete", "the journal"),
+        (without_offsets(3), "trimmed", "each cluster's metadata log"),
     ],
-    ids=["power failure", "metadata missing"],
+    ids=["power failure", "metadata missing", "newest offsets missing", "three offsets missing"],
 )
 def test_a_state_with_damaged_logs_is_set_aside_and_built_again(
     spark: SparkSession, complete: Path, trimmed: Path, tmp_path: Path, damage: Damage, journal: str, rows: str
@@ -150,10 +164,19 @@ def test_a_state_with_damaged_logs_is_set_aside_and_built_again(
     assert_continues(spark, tmp_path, journal)
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda checkpoint: flip(newest_change(checkpoint)),
+        lambda checkpoint: newest_change(checkpoint).unlink(),
+        lambda checkpoint: shutil.rmtree(checkpoint.spark / "state"),
+    ],
+    ids=["changed", "newest version missing", "folder missing"],
+)
 def test_a_state_that_spark_cannot_read_is_set_aside_and_built_again(
-    spark: SparkSession, trimmed: Path, tmp_path: Path
+    spark: SparkSession, trimmed: Path, tmp_path: Path, damage: Damage
 ) -> None:
-    checkpoint = damaged_copy(trimmed, tmp_path, lambda checkpoint: flip(newest_change(checkpoint)))
+    checkpoint = damaged_copy(trimmed, tmp_path, damage)
     assert checkpoint.why_no_state() is None
     with pytest.raises(JobError):
         evaluate(spark, tmp_path)

@@ -149,7 +149,9 @@ class SparkFiles:
         """Returns the damaged files of the logs without which Spark cannot continue, each with the reason."""
         if not self.offsets and not self.commits:
             return ()
-        newest = self.offsets[-1] if self.offsets else 0
+        # A partial copy may lack offsets of committed batches: Spark would run the batch before again, and then find
+        # the next one's commit, which it takes for another query's.
+        newest = max(*self.offsets[-1:], *self.commits[-1:], 0)
         readable = {"metadata": self._has_id()}
         for batch in range(max(newest - 1, 0), newest + 1):
             readable[f"offsets/{batch}"] = self._has_offset(batch)

@@ -79,6 +79,15 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("lost", [("3",), ("2", "3"), ("0", "1", "2", "3")])
+def test_offsets_of_committed_batches_that_a_copy_lacks_are_named(tmp_path: Path, lost: tuple[str, ...]) -> None:
+    files = written(tmp_path, batches=4)
+    for name in (*lost, "4"):
+        (tmp_path / "offsets" / name).unlink()
+    named = [f"{tmp_path}/offsets/{name} is damaged (it does not exist)" for name in lost if name in "23"]
+    assert files.damaged() == named
+
+
 OF_TOPIC = 'v1\n{"batchWatermarkMs":0}\n{"observations":{"0":7,"1":0}}'
 
 

@@ -26,6 +26,9 @@ EXPORT_SETTINGS: Final[Mapping[str, str]] = {
     "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "1",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
+    # Spark's default, INT96, has no zone for other readers, and those that count nanoseconds read a time beyond 2262
+    # as one of another year.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Large batches, unlike the job's: generated code pays.
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",

@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -17,7 +18,7 @@ from connectors.store.store_place import StorePlace
 from connectors.store.tables import job_database
 from rules.finding import Severity
 from rules.model.identifiers import Millis
-from streaming.dataframes.export import TableExport
+from streaming.dataframes.export import EXPORT_SETTINGS, TableExport
 from streaming.dataframes.job_tables import SCHEMAS, JobTables
 from tests.postgres_server import PostgresServer, needs_postgres
 from tests.recordings import TWO_CLUSTERS, recorded_checkpoint
@@ -39,11 +40,13 @@ RESULT = ContractResult(
 
 
 @pytest.fixture(autouse=True)
-def texts_stay_texts(session: SparkSession) -> Iterator[None]:
-    name = "spark.sql.sources.partitionColumnTypeInference.enabled"
-    session.conf.set(name, "false")
+def with_settings_of_an_export(session: SparkSession) -> Iterator[None]:
+    names = [name for name in EXPORT_SETTINGS if name.startswith(("spark.sql.sources.", "spark.sql.parquet."))]
+    for name in names:
+        session.conf.set(name, EXPORT_SETTINGS[name])
     yield
-    session.conf.unset(name)
+    for name in names:
+        session.conf.unset(name)
 
 
 def observed(at_ms: int, cluster: str = "prod", count: int = 1) -> list[Observation]:
@@ -89,6 +92,19 @@ def test_the_tables_are_what_the_readers_give(session: SparkSession, tmp_path: P
     assert (audited.date, audited.clusters) == (datetime.fromtimestamp(NOON_MS / 1000, UTC).date(), ["prod"])
     files = [*(lake / "events").glob("cluster=*/date=2026-11-20/*.parquet")]
     assert len(files) == 2, "one file for each cluster and date"
+
+
+def test_a_reader_by_arrow_sees_utc_and_a_far_time_is_the_same(session: SparkSession, tmp_path: Path) -> None:
+    """A clock may be centuries ahead: 64 bits of nanoseconds end in the year 2262."""
+    far_ms = round(datetime(2963, 5, 4, tzinfo=UTC).timestamp() * 1000)
+    job, lake = JobTables.of_folder(tmp_path), tmp_path / "lake"
+    record(tmp_path, observed(far_ms))
+
+    export(session, job, lake, "events")
+
+    (file,) = (lake / "events").glob("cluster=prod/date=2963-05-04/*.parquet")
+    column = pq.read_table(file).column("observed_at")
+    assert (str(column.type), column.to_pylist()) == ("timestamp[us, tz=UTC]", [datetime(2963, 5, 4, tzinfo=UTC)])
 
 
 def test_a_second_export_appends_only_what_is_new(session: SparkSession, tmp_path: Path) -> None:

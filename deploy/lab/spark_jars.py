@@ -1,7 +1,7 @@
 """Downloads jars that Spark does not contain from Maven Central into the user's cache: Hadoop's file system S3A.
 
-They belong to the installed pyspark. Each jar must have its checksum in a lock file. Nothing is resolved: of the
-libraries that the AWS SDK names, Spark contains half.
+They belong to the Hadoop in the installed pyspark. Each jar must have its checksum in a lock file. Nothing is resolved:
+of the libraries that the AWS SDK names, Spark contains half.
 
 `python -m deploy.lab.spark_jars s3a FOLDER` copies jars into a folder, and prints the value of `spark.jars`.
 """
@@ -30,10 +30,8 @@ from deploy.lab.jars import (
     verify_jars,
 )
 
-SPARK_VERSION = "4.2.0"
-"""The version of pyspark that the jars belong to."""
 HADOOP_VERSION = "3.5.0"
-"""The version of Hadoop in that pyspark."""
+"""The version of Hadoop that the jars belong to."""
 _AWS = "2.35.4"
 """The version of the AWS SDK that this Hadoop is built with."""
 _COMPILE_S = 300.0
@@ -80,13 +78,23 @@ S3A = JarSet(
 
 def spark_jars(wanted: JarSet) -> Sequence[Path]:
     """Returns the jars, verified by their checksums; downloads them if they are not in the cache."""
-    installed = version("pyspark")
-    if installed != SPARK_VERSION:
-        raise LabError(f"the jars of {wanted.title} are of Spark {SPARK_VERSION}, but pyspark is {installed}")
-    folder = cache_folder().with_name("spark") / f"{wanted.name}-{SPARK_VERSION}"
+    installed = installed_hadoop()
+    if installed != HADOOP_VERSION:
+        raise LabError(
+            f"the jars of {wanted.title} are of Hadoop {HADOOP_VERSION}, but pyspark {version('pyspark')} has Hadoop "
+            f"{installed}: install a pyspark that has {HADOOP_VERSION}"
+        )
+    folder = cache_folder().with_name("spark") / f"{wanted.name}-{HADOOP_VERSION}"
     made_once(folder, partial(_download, wanted))
     jars = _verified(wanted, folder)
     return jars if wanted.source is None else [*jars, _compiled(wanted.source, jars)]
+
+
+def installed_hadoop() -> str:
+    """Returns the version of Hadoop in the installed pyspark."""
+    for jar in pyspark_jars().glob("hadoop-client-api-*.jar"):
+        return jar.stem.rpartition("-")[2]
+    raise LabError("found no jars/hadoop-client-api-*.jar in the installed pyspark: install pyspark")
 
 
 def _verified(wanted: JarSet, folder: Path) -> Sequence[Path]:
@@ -101,7 +109,7 @@ def _verified(wanted: JarSet, folder: Path) -> Sequence[Path]:
 
 def _download(wanted: JarSet, part: Path) -> Path:
     console = Console(stderr=True, highlight=False)
-    console.print(f"Downloading {wanted.title} of Spark {SPARK_VERSION} from Maven Central ({wanted.size}) ...")
+    console.print(f"Downloading {wanted.title} {HADOOP_VERSION} from Maven Central ({wanted.size}) ...")
     run_ivy(wanted.dependencies, part)
     _verified(wanted, part / "jars")
     return part / "jars"
@@ -120,7 +128,7 @@ def _compiled(source: Path, jars: Sequence[Path]) -> Path:
         command_output(command, what=f"the compilation of {source.name}", timeout_s=_COMPILE_S)
         return Path(shutil.make_archive(str(folder / source.stem), "zip", folder / "classes"))
 
-    name = f"{source.stem}-{SPARK_VERSION}-{sha256(source)[:12]}.jar"
+    name = f"{source.stem}-{version('pyspark')}-{sha256(source)[:12]}.jar"
     return made_once(cache_folder().with_name("spark") / name, compiled)
 
 

@@ -6,13 +6,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from deploy.lab.spark_jars import SPARK_VERSION
+from deploy.lab.spark_jars import HADOOP_VERSION, installed_hadoop
 from streaming.job.spark_state import read_states
 from streaming.pipeline.spark.remote_checkpoint import use_remote_checkpoint
 from streaming.pipeline.spark.spark_files import LocalFolder, SparkFiles
@@ -87,7 +86,7 @@ spark.stop()
 
 
 @pytest.mark.live
-@pytest.mark.skipif(version("pyspark") != SPARK_VERSION, reason="the jars are those of another Spark")
+@pytest.mark.skipif(installed_hadoop() != HADOOP_VERSION, reason="the jars are those of another Hadoop")
 def test_a_file_in_s3_is_written_once_and_an_upload_that_fails_is_an_error(tmp_path: Path) -> None:
     with ExitStack() as stack:
         storage = stack.enter_context(s3(tmp_path / "s3"))

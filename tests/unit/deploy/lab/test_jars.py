@@ -2,14 +2,13 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from deploy.lab import LabError, jars
 from deploy.lab.jars import cache_folder, class_archive, ensure_class_archive, jar_checksums, kafka_jars
-from deploy.lab.spark_jars import HADOOP_VERSION, S3A, SPARK_VERSION, JarSet
+from deploy.lab.spark_jars import HADOOP_VERSION, S3A, JarSet, installed_hadoop, spark_jars
 from deploy.schemas.schema_file import KAFKA_VERSIONS
 from tests.job.remote_storage import HADOOP_CLUSTER
 
@@ -157,9 +156,18 @@ def test_class_archive_is_written_once_and_a_partial_one_is_not_used(tmp_path: P
     assert written == [False]
 
 
-def test_the_lock_is_of_the_installed_spark() -> None:
-    assert version("pyspark") == SPARK_VERSION
+def test_the_lock_is_of_the_hadoop_in_the_installed_spark() -> None:
+    assert installed_hadoop() == HADOOP_VERSION
     assert f"hadoop-aws-{HADOOP_VERSION}.jar" in jar_checksums(S3A.lock)
+
+
+def test_the_jars_are_refused_beside_another_hadoop_and_not_beside_another_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hadoop-client-api-3.4.1.jar").touch()
+    monkeypatch.setattr("deploy.lab.spark_jars.pyspark_jars", lambda: tmp_path)
+    with pytest.raises(LabError, match=rf"are of Hadoop {HADOOP_VERSION}, but pyspark .* has Hadoop 3\.4\.1: install"):
+        spark_jars(S3A)
 
 
 @pytest.mark.parametrize("jars", [S3A, HADOOP_CLUSTER], ids=lambda jars: jars.name)

@@ -24,6 +24,8 @@ What it means
     - `cluster id ID`: several configured clusters have this id. Images and tutorials ship ids, and disks are copied.
       kraftwatch keeps their alerts apart by their names; Kafka does not keep the clusters apart: a broker or a client
       that is sent to the wrong one is accepted there.
+    - `id of NAME`: that cluster answers, and its cluster id is not known: the job began before the cluster did, which
+      does not name its id to this principal. It is monitored; another cluster at its addresses would be, too.
     - `clock`: the clock of this host was set by half a minute or more. Holds count by the monotonic clock, so no alert
       fires or resolves because of it; but times in alerts from before are wrong by as much.
 
@@ -50,7 +52,7 @@ from rules.rule import JobRule
 CUT_OFF: Final = Subject("clusters")
 """The subject of the alert about clusters that this host does not observe."""
 CLOCK, EVALUATION = Subject("clock"), Subject("evaluation")
-RELAY, ROWS, MESSAGES, LOG, CLUSTER_ID = "relay of", "rows of", "messages of", "log of", "cluster id"
+RELAY, ROWS, MESSAGES, LOG, CLUSTER_ID, ID = "relay of", "rows of", "messages of", "log of", "cluster id", "id of"
 """The kinds of the subjects that name a cluster, a topic or an id."""
 SETTLED_MS: Final = Millis(60_000)
 """How long fewer than half are blind before the alert resolves: clusters recover one after the other."""
@@ -94,6 +96,8 @@ def evaluate(job: JobState, thresholds: Thresholds) -> Iterable[RuleResult]:
     if job.clock_step is not None:
         yield _clock(job)
     yield from _repeated_ids(job)
+    for name in job.without_id:
+        yield _without_id(name)
     for missing in job.missing:
         if missing.name in _DEPENDENCIES:
             yield _missing(job, missing)
@@ -291,6 +295,21 @@ def _repeated_ids(job: JobState) -> Iterator[Finding]:
         )
 
 
+def _without_id(name: str) -> Finding:
+    return Finding(
+        subject=Subject(ID, name),
+        severity=Severity.WARNING,
+        summary=f"The cluster id of {name} is unknown: the cluster answers, and does not name it to the monitor. "
+        "Another cluster that answers at its addresses would not be refused.",
+        evidence={"clusters": [name], "cluster": name},
+        facts=FindingFacts(clusters=(name,)),
+        remedy=(
+            f"# Set cluster_id of {name} in the configuration: every node has it in its meta.properties (cluster.id)",
+            "# Do so before the next restart of the job: it may not start without the id of a cluster that answers",
+        ),
+    )
+
+
 _DEPENDENCIES: Final[Mapping[str, tuple[Severity, str, str]]] = {
     "topic": (
         Severity.CRITICAL,
@@ -345,6 +364,8 @@ def _resolved(job: JobState, subject: Subject) -> str:
         return f"What was missing ({subject}) is there again."
     if subject.kind == CLUSTER_ID:
         return f"At most one configured cluster has the id {subject.name}."
+    if subject.kind == ID:
+        return f"Cluster {subject.name} does not answer without a known cluster id any more."
     if subject == CLOCK:
         return f"The clock was not set again for {ms_text(CLOCK_LASTS_MS)}."
     if subject == EVALUATION:
@@ -364,7 +385,7 @@ RULE = JobRule(
     resolved=_resolved,
     hold=hold(
         60.0,
-        "of a silent relay, a late evaluation and what is missing; the rest is reported at once",
+        "of a silent relay, a late evaluation, an unknown cluster id and what is missing; the rest is reported at once",
     ),
     further_thresholds=(_LOG_HOLD,),
 )

@@ -154,6 +154,8 @@ class JobState:
     """The number of configured clusters."""
     repeated_ids: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The cluster ids that several configured clusters have, with the names of these."""
+    without_id: tuple[str, ...] = ()
+    """Clusters that answer, and whose cluster id is not known."""
     blind: tuple[BlindCluster, ...] = ()
     cut_off: Collection[str] = ()
     """The clusters that an alert which fires lists as not observed from this host."""

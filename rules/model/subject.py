@@ -26,6 +26,7 @@ NAMED: Final = (
     "messages of",
     "log of",
     "cluster id",
+    "id of",
 )
 """The kinds whose subjects have a name: in a text, it follows the kind and a space. Of two that begin alike the longer
 comes first."""

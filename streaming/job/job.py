@@ -136,8 +136,8 @@ class Job:
         Called about once a second.
         """
         running, before = self.running, self.running.identified
-        unknown = [name for name, settings in before.settings.items() if settings.cluster_id is None]
-        found = {name: received.status.cluster_id for name in unknown if (received := self.store.newest(name))}
+        newest = {name: received for name in running.without_id if (received := self.store.newest(name)) is not None}
+        found = {name: received.status.cluster_id for name, received in newest.items()}
         learned = ClusterIds(ids={name: id_ for name, id_ in found.items() if id_ is not None}, unavailable={})
         if not learned.ids:
             return
@@ -170,6 +170,7 @@ class JobParts:
             thresholds=self.running.thresholds,
             clusters=self.store.names,
             repeated_ids=self.running.repeated_ids,
+            without_id=[name for name in self.running.without_id if self.store.observes(name)],
             topics=self.running.topics,
             read=self.monitoring.topics(),
             blind=blind,

@@ -58,6 +58,8 @@ class JobInputs:
     """The configured ones."""
     repeated_ids: Mapping[str, tuple[str, ...]]
     """The cluster ids that several of them have, with the names of these."""
+    without_id: Sequence[str]
+    """Those that answer, and whose cluster id is not known."""
     topics: Mapping[str, str]
     """By cluster: none for a job that gathers itself."""
     read: TopicState
@@ -244,6 +246,7 @@ class JobMonitor:
             late_ms=Millis(max(0, late_ms) if now - late_at < _BATCH_LASTS_MS else 0),
             monitored=len(inputs.clusters),
             repeated_ids=inputs.repeated_ids,
+            without_id=tuple(inputs.without_id),
             blind=tuple(_blind(inputs, recorded)),
             cut_off=self._held,
             cut_off_at_ms=self._cut_off_at_ms,

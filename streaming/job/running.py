@@ -122,6 +122,11 @@ class Running:
         return self._effective.repeated_ids
 
     @property
+    def without_id(self) -> Sequence[str]:
+        """The clusters whose id is not known."""
+        return [name for name, settings in self.identified.settings.items() if settings.cluster_id is None]
+
+    @property
     def thresholds(self) -> Mapping[str, Thresholds]:
         """Those of the rules about the job itself."""
         return self._effective.thresholds

@@ -114,6 +114,11 @@ class StatusStore:
                 for status in self._received.values()
             )
 
+    def observes(self, cluster: str) -> bool:
+        """Returns whether the newest status of a cluster observes something of its quorum."""
+        received = self.newest(cluster)
+        return received is not None and unobserved_quorum(received.status.findings) is None
+
     def blind(self) -> Sequence[BlindCluster]:
         """Returns the clusters whose newest status observes nothing of the quorum."""
         with self._lock:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from deploy.lab.lab import Lab
 from tests.eventually import eventually
 from tests.farm.farm import address
 from tests.farm.farm_process import running_farm
 from tests.job.configured_job import ConfiguredJob, section
 from tests.job.relay_process import RelayProcess
+from tests.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.live, pytest.mark.timeout(900)]
 
@@ -89,6 +89,29 @@ def test_a_silent_cluster_does_not_hold_up_another_one_and_may_be_added_while_th
             lab.start(*lab.controllers)
             job.wait_for("monitor-blind", "resolved")
             eventually(lambda: ids_of(job)["late"] == lab.cluster_id, within_s=60)
+
+
+def test_a_cluster_that_answers_later_and_does_not_name_its_id_is_reported(folder: Path) -> None:
+    with Lab(folder / "secured", users=["monitor"], controllers=0, combined=1, brokers=0) as lab:
+        lab.allow_monitoring("User:monitor")
+        lab.stop(*lab.controllers)
+        login = {
+            "security_protocol": "SASL_SSL",
+            "ssl_cafile": str(lab.security.ca_file),
+            "sasl_mechanism": "PLAIN",
+            "sasl_plain_username": "monitor",
+            "sasl_plain_password": lab.security.passwords["monitor"],
+        }
+        thresholds = {**FIRE_SOON, "monitor-degraded": {"hold": 1, "clear": 1}}
+        job = ConfiguredJob(folder=folder / "nameless", bootstrap=(), name="late")
+        job.write_config(clusters=[section("late", lab, **login)], thresholds=thresholds)
+        with job:
+            lab.start(*lab.controllers)
+            fired = job.wait_for("monitor-degraded", subject="id of late")
+            assert fired.remedy[0].startswith("# Set cluster_id of late in the configuration")
+            job.write_config(clusters=[section("late", lab, **login, cluster_id=lab.cluster_id)], thresholds=thresholds)
+            job.wait_for("monitor-degraded", "resolved", subject="id of late")
+            assert ids_of(job) == {"late": lab.cluster_id}
 
 
 def test_a_relay_starts_before_its_clusters_and_relays_each_once_it_answers(

@@ -173,6 +173,12 @@ def _cluster_id(state: JobState, cluster_id: str, *names: str) -> JobState:
     return replace(state, repeated_ids={**state.repeated_ids, cluster_id: names})
 
 
+@command("without-id")
+def _without_id(state: JobState, *names: str) -> JobState:
+    """without-id prod: these clusters answer, and their cluster ids are not known."""
+    return replace(state, without_id=names)
+
+
 @command("clock-set")
 def _clock_set(state: JobState, words: Words) -> JobState:
     """clock-set 1h [ago 10s], clock-set -1h: the clock of the job's host was set forward or back by so much."""

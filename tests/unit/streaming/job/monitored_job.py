@@ -88,6 +88,7 @@ class MonitoredJob:
             thresholds=thresholds_for({}),
             clusters=self.clusters,
             repeated_ids={},
+            without_id=(),
             topics=self.topics,
             read=TopicState(
                 read_to_end_at={} if self.read_s_ago is None else {"t": self.steady_ms / 1_000 - self.read_s_ago},

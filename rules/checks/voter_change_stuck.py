@@ -15,11 +15,16 @@ What it means
     one removes the other's directory, and the other adds itself again, about every second. Half of the time the quorum
     has one voter less.
 
+    One return is enough if the same directory is a voter again within ten seconds of its removal: with auto-join a
+    controller that was removed while it runs adds itself. Whoever removed it and goes on as if it were gone, with its
+    shutdown or the removal of the next one, leaves the quorum with one voter less than it counts on. A disk that is
+    replaced has another directory, and is not meant.
+
 What to do
     1. Count the majority of the new set: with the added voter, without the removed one.
     2. Make that many voters fetch: start those that are down, and fix the network path of the others to the leader.
     3. For repeated removals: stop the process that should not have this node.id. A controller with auto-join that is
-       to leave the quorum must be stopped before it is removed.
+       to leave the quorum must be stopped before it is removed, or started without auto-join.
 
 What not to do
     Do not repeat the command after it timed out, and do not start another change: the leader refuses both. Do not
@@ -45,7 +50,7 @@ from rules.model.identifiers import Endpoint, Millis, NodeId, ReplicaKey
 from rules.model.membership import VoterSet, majority
 from rules.model.replica import Poll
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import bring_in_sync, describe_status
+from rules.remedies.remedy_commands import bring_in_sync, describe_status, remove_controller
 from rules.rule import Rule
 
 WINDOW = window_of("removals of a voter", "The newest 64 changes of the voter set are remembered")
@@ -56,10 +61,13 @@ REMOVALS = Threshold(
     meaning="this many removals of one controller from the voters within the window are repeated ones; the replacement "
     "of a disk is one",
 )
+_JOINS_MS = 10_000
+"""A controller that joins by itself tries to every few seconds; a person who adds it again needs longer."""
 
 
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """Returns a finding while the leader's voter set is not the committed one, and one for each repeated removal."""
+    """Returns a finding while the leader's voter set is not the committed one, and one for each controller that was
+    removed again and again, or is back."""
     poll, committed = needed(facts.quorum.poll), needed(facts.quorum.committed)
     added = _missing(poll.voter_keys, committed.keys)
     removed = _missing(committed.keys, poll.voter_keys)
@@ -152,6 +160,47 @@ def _repeated_removals(facts: Facts, poll: Poll, thresholds: Thresholds) -> Iter
             rows = sorted({row.key for row in (*poll.voters, *poll.observers) if row.key.id == node})
             fetching = [key for key in rows if following(quorum, poll, key).fetches]
             yield _repeated(facts, node, changes, fetching)
+        elif (back := _return(facts, changes[-1])) is not None:
+            yield _returned(facts, changes[-1], *back)
+
+
+def _return(facts: Facts, removal: VoterChange) -> tuple[ReplicaKey, Millis] | None:
+    """Returns the voter that is one again soon after this removal, and how long it was none; None if it is none."""
+    for change in facts.quorum.history.voter_changes:
+        took_ms = Millis(change.timestamp_ms - removal.timestamp_ms)
+        if change.offset <= removal.offset or took_ms >= _JOINS_MS:
+            continue
+        for key in change.added:
+            if key in removal.removed and key in needed(facts.quorum.committed).keys:
+                return key, took_ms
+    return None
+
+
+def _returned(facts: Facts, removal: VoterChange, key: ReplicaKey, took_ms: Millis) -> Finding:
+    node = key.id
+    return Finding(
+        subject=Subject("controller", node),
+        severity=Severity.WARNING,
+        summary=f"Controller {node} is a voter again, {ms_text(took_ms)} after it was removed: if it added itself "
+        "(controller.quorum.auto.join.enable), each removal while it runs ends so. The voters are "
+        f"{committed_voters(facts.quorum)}.",
+        evidence={
+            "controller": node,
+            "directory": str(key),
+            "removed_at": utc_text(removal.timestamp_ms),
+            "removal_offset": removal.offset,
+            "back_after": ms_text(took_ms),
+            "committed_voters": [str(voter.key) for voter in facts.quorum.voters],
+            "leader": facts.quorum.leader_id,
+        },
+        remedy=(
+            f"# If controller {node} is to leave the quorum, stop it first, and then remove it: with "
+            "controller.quorum.auto.join.enable=true it adds itself again while it runs",
+            remove_controller(facts, key),
+            f"# If controller {node} is to stay, do not run this command: it is a voter as before",
+        ),
+        hold_ms=Millis(0),
+    )
 
 
 def _repeated(facts: Facts, node: NodeId, changes: list[VoterChange], fetching: list[ReplicaKey]) -> Finding:
@@ -204,7 +253,7 @@ def _end_removals(facts: Facts, node: NodeId, fetching: list[ReplicaKey]) -> Ite
 def _resolved(facts: Facts, subject: Subject) -> str:
     change = "No change of the voter set is pending"
     if subject != Subject("quorum"):
-        change = f"{str(subject).capitalize()} is no longer removed from the voters again and again"
+        change = f"{str(subject).capitalize()} is no longer removed from the voters and added again"
     return f"{change}. The voters are {committed_voters(facts.quorum)}."
 
 

@@ -1,12 +1,14 @@
-"""Registrations of brokers contradict each other: two advertise one address, or one lacks a listener or a rack.
+"""Registrations contradict each other: two nodes advertise one address, or a broker lacks a listener or a rack.
 
 What it means
     Kafka registers a broker with the advertised.listeners that it names, and does not compare them with those of the
     others. Both are alive, and no metric of Kafka shows it.
 
-    - Two brokers advertise one address. Whoever is sent to one of them reaches the process that listens there, which
-      is the other one or none: requests for the partitions that the wrong one leads fail or time out, from clients and
-      from the brokers that replicate them.
+    - Two brokers advertise one address, or a broker that of a controller's listener. Whoever is sent to one of them
+      reaches the process that listens there, which is the other one or none: requests for the partitions that the wrong
+      one leads fail or time out, from clients and from the brokers that replicate them. Kafka unfences a broker whose
+      address leads to a controller all the same: it dials the controllers itself. Two controllers with one address
+      cannot both be reached by the others.
     - A broker has no listener of a name that most others have. Clients that use that listener get no address of the
       leader for the partitions that this broker leads (LISTENER_NOT_FOUND, LEADER_NOT_AVAILABLE).
     - Some brokers have a rack (broker.rack) and others none. Kafka counts all without one as one rack, and places a
@@ -16,14 +18,16 @@ What it means
       started in another zone. Kafka does not move its replicas: those of one partition may be in one rack now, which a
       failure of this rack takes together. Racks that are all renamed are not reported.
 
-    Only brokers that are alive are compared: an address may pass from a broker that is down to another one. What is
-    added in a rolling restart is missing at some brokers until its end: the threshold `roll` allows for that.
+    Only brokers that are alive are compared, and controllers that fetch: an address may pass from a node that is down
+    to another one. What is added in a rolling restart is missing at some brokers until its end: the threshold `roll`
+    allows for that.
 
     Two brokers with one directory id are not compared: Kafka refuses the second registration.
 
 What to do
-    1. One address of two brokers: find out which of them listens there (node.id in its configuration). Correct the
-       advertised.listeners of the other one, and restart it. Often it is the one that registered last.
+    1. One address of two nodes: find out which of them listens there (node.id in its configuration). Correct the
+       advertised.listeners of the other one, and restart it. Often it is the one that registered last, and the broker
+       if the other one is a controller.
     2. A missing listener: add it to listeners, advertised.listeners and listener.security.protocol.map, and restart the
        broker.
     3. A missing rack: set broker.rack of these brokers, and restart them in turn.
@@ -36,14 +40,17 @@ What not to do
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, Plain, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join, numbered, utc_text
+from rules.model.history import NodeKind
 from rules.model.identifiers import Millis
-from rules.model.membership import BrokerRegistration
+from rules.model.membership import BrokerRegistration, ControllerRegistration
 from rules.model.subject import Subject
+from rules.remedies.remedy_commands import describe_status
 from rules.remedies.step import restarts
 from rules.rule import Rule
 
@@ -58,18 +65,27 @@ RACK = Threshold(
     default=86_400.0,
     meaning="for how long a broker's other rack is reported: no record shows that replicas are placed for it",
 )
+_Registration: TypeAlias = BrokerRegistration | ControllerRegistration
 _MOST_LISTED = 8
-"""How many brokers of one address the evidence lists."""
+"""How many nodes of one address the evidence lists."""
 
 
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each address of several brokers, and one for each broker that lacks a listener."""
     alive = [broker for _, broker in sorted(facts.quorum.brokers.items()) if broker.alive]
-    at_address: dict[tuple[str, int], list[BrokerRegistration]] = {}
-    for broker in alive:
-        for place in {(endpoint.host.lower(), endpoint.port): None for endpoint in broker.endpoints}:
-            at_address.setdefault(place, []).append(broker)
-    yield from (_one_address(brokers, place) for place, brokers in sorted(at_address.items()) if len(brokers) > 1)
+    fetching = [
+        controller
+        for node, controller in sorted(facts.quorum.controllers.items())
+        if facts.nodes[node].following.fetches
+    ]
+    at_address: dict[tuple[str, int], list[_Registration]] = {}
+    registered: list[_Registration] = [*alive, *fetching]
+    for node in registered:
+        for place in {(endpoint.host.lower(), endpoint.port): None for endpoint in node.endpoints}:
+            at_address.setdefault(place, []).append(node)
+    for place, nodes in sorted(at_address.items()):
+        if len({node.id for node in nodes}) > 1:
+            yield _one_address(facts, nodes, place)
     counts = Counter(name for broker in alive for name in _listeners(broker))
     usual = {name for name, count in counts.items() if count > len(alive) / 2}
     for broker in alive:
@@ -89,30 +105,43 @@ def _listeners(broker: BrokerRegistration) -> frozenset[str]:
     return frozenset(endpoint.listener.upper() for endpoint in broker.endpoints)
 
 
-def _one_address(brokers: list[BrokerRegistration], place: tuple[str, int]) -> Finding:
-    newest = max(brokers, key=lambda one: one.at.offset)
-    address = next(
-        str(endpoint) for endpoint in brokers[0].endpoints if (endpoint.host.lower(), endpoint.port) == place
+def _one_address(facts: Facts, nodes: list[_Registration], place: tuple[str, int]) -> Finding:
+    brokers = [node for node in nodes if isinstance(node, BrokerRegistration)]
+    controllers = [node.id for node in nodes if isinstance(node, ControllerRegistration)]
+    # A controller that fetches is where the others dial it: a broker there has the wrong address.
+    newest = max(brokers or nodes, key=lambda one: one.at.offset)
+    kind = NodeKind.BROKER if brokers else NodeKind.CONTROLLER
+    names = and_join(
+        [
+            *([numbered("broker", [broker.id for broker in brokers])] if brokers else []),
+            *([numbered("controller", controllers)] if controllers else []),
+        ]
     )
+    address = next(str(endpoint) for endpoint in nodes[0].endpoints if (endpoint.host.lower(), endpoint.port) == place)
+    lost = "the partitions of the others" if brokers else "the others"
     return Finding(
         subject=Subject("endpoint", address),
         severity=Severity.WARNING,
-        summary=f"Brokers {and_join(broker.id for broker in brokers)} advertise one address, {address}. One process "
-        f"listens there: requests for the partitions of the others fail or time out. "
-        f"Broker {newest.id} registered last, at {utc_text(newest.at.timestamp_ms)}.",
+        summary=f"{names.capitalize()} advertise one address, {address}. One process listens there: requests for "
+        f"{lost} fail or time out. {kind.capitalize()} {newest.id} registered last"
+        f"{' of the brokers' if controllers and brokers else ''}, at {utc_text(newest.at.timestamp_ms)}.",
         evidence={
             "address": address,
             "brokers": [broker.id for broker in brokers[:_MOST_LISTED]],
             "number_of_brokers": len(brokers),
-            "endpoints": {str(broker.id): _endpoints(broker) for broker in brokers[:_MOST_LISTED]},
-            "registered_at": {str(broker.id): utc_text(broker.at.timestamp_ms) for broker in brokers[:_MOST_LISTED]},
+            "controllers": [*controllers[:_MOST_LISTED]],
+            "endpoints": {str(node.id): _endpoints(node) for node in nodes[:_MOST_LISTED]},
+            "registered_at": {str(node.id): utc_text(node.at.timestamp_ms) for node in nodes[:_MOST_LISTED]},
         },
         remedy=(
-            f"# Find out which of brokers {and_join(broker.id for broker in brokers)} listens at {address}: node.id in "
-            "the configuration of the process there",
-            f"# Give the other one an address of its own in advertised.listeners (broker {newest.id} registered last), "
+            f"# Find out which of {names} listens at {address}: node.id in the configuration of the process there",
+            f"# Give the other one an address of its own in advertised.listeners ({kind} {newest.id} registered last), "
             "and restart it",
-            "# Check with a client that the partitions of both can be written and read",
+            "# Check with a client that the partitions of both can be written and read"
+            if len(brokers) > 1
+            else f"# Check with a client that the partitions of broker {newest.id} can be written and read"
+            if brokers
+            else describe_status(facts),
         ),
         starts=(newest.id,),
     )
@@ -210,13 +239,13 @@ def _in_another_rack(alive: list[BrokerRegistration], broker: BrokerRegistration
         )
 
 
-def _endpoints(broker: BrokerRegistration) -> list[Plain]:
-    return [f"{endpoint.listener}://{endpoint}" for endpoint in broker.endpoints]
+def _endpoints(node: _Registration) -> list[Plain]:
+    return [f"{endpoint.listener}://{endpoint}" for endpoint in node.endpoints]
 
 
 def _resolved(facts: Facts, subject: Subject) -> str:
     if subject.kind == "endpoint":
-        return f"One broker at most advertises {subject.name}."
+        return f"One node at most advertises {subject.name}."
     if subject.kind == "racks":
         return "All brokers that are alive have a rack, or none has."
     if subject.node not in facts.quorum.brokers:

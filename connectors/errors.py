@@ -34,20 +34,33 @@ def os_errors(what: str, advice: str = "") -> Iterator[None]:
 class ObservationError(KraftwatchError):
     """A poll, probe, fetch or name lookup failed; the gatherer records the reason as a FailedObservation."""
 
-    def __init__(self, reason: "Reason", detail: str, *, certificate_fault: "CertificateFault | None" = None) -> None:
+    def __init__(
+        self,
+        reason: "Reason",
+        detail: str,
+        *,
+        certificate_fault: "CertificateFault | None" = None,
+        late: bool = False,
+    ) -> None:
         """`detail` describes the failure and must not contain a secret.
 
-        `certificate_fault`: why the node's certificate was not accepted, if that is the failure.
+        Args:
+            reason: what failed.
+            detail: the same for people.
+            certificate_fault: why the node's certificate was not accepted, if that is the failure.
+            late: whether a node that did not answer in time had just answered on a new connection which versions it
+                knows: its process runs.
         """
         # It may name a host that a node reported.
         self.detail = visible(detail)
         super().__init__(f"{reason}: {self.detail}")
         self.reason = reason
         self.certificate_fault = certificate_fault
+        self.late = late
 
     def copy(self) -> "ObservationError":
         """Returns the same failure without the traceback, whose frames hold what the node sent."""
-        return ObservationError(self.reason, self.detail, certificate_fault=self.certificate_fault)
+        return ObservationError(self.reason, self.detail, certificate_fault=self.certificate_fault, late=self.late)
 
 
 class UndecodableError(KraftwatchError):

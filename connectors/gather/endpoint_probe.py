@@ -178,7 +178,7 @@ class EndpointProbe:
         try:
             parse_fetch(await self._client.send(address, request, source=ObservationSource.PROBE))
         except ObservationError as problem:
-            answer = _ANSWER.get(problem.reason, Answer.NO_ANSWER)
+            answer = Answer.LATE if problem.late else _ANSWER.get(problem.reason, Answer.NO_ANSWER)
             certificate = self._client.server_certificate(ObservationSource.PROBE, address)
             if certificate is None and answer is Answer.NOT_ALLOWED and problem.reason is not Reason.WRONG_PROTOCOL:
                 certificate = await self._refused_certificate(address, problem)

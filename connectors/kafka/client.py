@@ -56,7 +56,8 @@ class Client:
         self._backoff = AddressBackoff(loop.now)
         self._gate = ProtocolGate(loop)
         self._ended: dict[Address, float] = {}
-        """When the newest connection that had served a request ended by itself, in seconds of the loop's clock."""
+        """When the newest connection that had served a request, or was to, ended by itself, in seconds of the loop's
+        clock."""
         self._closed = False
 
     async def send(
@@ -82,9 +83,10 @@ class Client:
         except Exception as problem:
             failure = self._with_sasl_hint(connection, classify(problem))
             connection.close(failure)
-            if connection.has_served_request:
+            failure.late = failure.reason is Reason.TIMED_OUT and not connection.has_served_request
+            if connection.has_served_request or failure.late:
                 self._note_end(address)
-            else:
+            if not connection.has_served_request:
                 failure = self._failed(address, failure)
             visit.end()
             raise failure from problem
@@ -100,7 +102,8 @@ class Client:
             del self._ended[next(iter(self._ended))]
 
     def has_ended_since(self, address: Address, since: float) -> bool:
-        """Returns whether a connection that had served requests has ended since then: the process may be another one.
+        """Returns whether a connection that had served requests has ended since then, or one timed out: the process may
+        be another one, or hang.
 
         `since`: in seconds of the loop's clock.
         """

@@ -47,7 +47,9 @@ What to do
 
     1. Start the controllers that are down.
     2. A controller that accepts connections and does not answer is hung: take a thread dump of it, then restart it.
-       If connections to it time out, check its host first.
+       If connections to it time out, check its host first. One that answers late runs: its disk or host is slow, and
+       if several do, what they share. Each vote and each new leader waits for the disk, longer than an election lasts.
+       A restart does not help.
     3. Restore names and ports that were removed: the endpoints in the log count, not those in the configuration.
     4. Replace a certificate that the other controllers do not accept: expired, for another host name, or not of a
        trusted certificate authority.
@@ -110,6 +112,7 @@ from rules.remedies.outage_steps import (
     does_not_answer,
     down_voters,
     election_steps,
+    late_voters,
     reached_voters,
 )
 from rules.rule import Rule
@@ -347,6 +350,7 @@ def _obstacles(facts: Facts, voters: tuple[NodeFacts, ...]) -> Iterable[str]:
                 *of_each(Question.ENDPOINT, nodes, _AT[state]),
                 *of_each(Question.VOTES, nodes, NO),
             )
+    yield from _late(late_voters(voters), of=len(voters))
     yield from _refusing_elsewhere(voters)
     if lost:
         yield _lost_names(lost)
@@ -360,6 +364,18 @@ def _obstacles(facts: Facts, voters: tuple[NodeFacts, ...]) -> Iterable[str]:
         if EndpointFault.OTHER_RESPONDER in voter.faults and voter.id not in missing:
             endpoint = f"{endpoint_kind(facts.quorum)} endpoint {voter.endpoint}"
             yield statement(f"Voter {voter.id}'s {endpoint} ", faults_text(voter), ".")
+
+
+def _late(nodes: list[NodeId], *, of: int) -> Iterable[str]:
+    """Yields which voters run and answer late."""
+    if nodes:
+        run, slow = (
+            ("runs and answers", "its disk or its host is slow")
+            if len(nodes) == 1
+            else ("run and answer", "a disk or a host that they share is slow")
+        )
+        few = ", and too few are in time for an election or a commit" if of - len(nodes) < majority(of) else ""
+        yield f"{numbered('controller', nodes).capitalize()} {run} late: {slow}{few}."
 
 
 def _refusing_elsewhere(voters: tuple[NodeFacts, ...]) -> Iterable[str]:

@@ -203,7 +203,8 @@ def _verdict(facts: Facts, election: ElectionForecast) -> Statement:
 
 def _works(voter: NodeFacts) -> bool:
     probe = voter.probe
-    accepted = probe is not None and probe.connection is Connection.ACCEPTED and probe.answer is not Answer.NO_ANSWER
+    unanswered = probe is None or probe.answer in (Answer.NO_ANSWER, Answer.LATE)
+    accepted = probe is not None and probe.connection is Connection.ACCEPTED and not unanswered
     return voter.reachable and accepted
 
 

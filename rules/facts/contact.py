@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from rules.facts.following import Following
-from rules.model.ages import POLL_LATENCY_MS
+from rules.model.ages import LATE_MS, POLL_LATENCY_MS
 from rules.model.identifiers import Endpoint, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter, VoterSet
 from rules.model.monitoring import (
@@ -85,7 +85,10 @@ class Contact:
     failures: tuple[FailedObservation, ...]
     """The attempts at that endpoint that fail now, each repeated lately."""
     timed_out: bool
-    """Whether one of them, for the log or a poll, timed out within the age of probes."""
+    """Whether one of them, for the log or a poll, timed out within the age of probes, and none was answered since."""
+    answered_late: bool
+    """Whether it answered late within the age of what is repeated, or its process did alone. One that hangs answers
+    nothing."""
     refused_elsewhere: tuple[str, ...]
     """HOST:PORT of the other addresses at which it answered, if all of them refuse connections now."""
     peers: Others
@@ -255,13 +258,19 @@ def failures_at(quorum: Quorum, place: str) -> tuple[FailedObservation, ...]:
     )
 
 
-def timed_out(quorum: Quorum, failures: Iterable[FailedObservation]) -> bool:
-    """Returns whether one of these attempts, for the log or a poll, timed out within the age of probes."""
-    return any(
-        failure.reason is Reason.TIMED_OUT
-        and failure.source is not ObservationSource.PROBE
-        and quorum.is_current(failure.last_at_ms, quorum.ages.probe_ms)
-        for failure in failures
+def timed_out(quorum: Quorum, place: str, failures: Iterable[FailedObservation]) -> bool:
+    """Returns whether one of these attempts, for the log or a poll, timed out within the age of probes, and nothing has
+    been answered there since, for as long as an answer may take."""
+    since_ms = quorum.unanswered_since.get(place)
+    return (
+        since_ms is not None
+        and quorum.now_ms - since_ms >= LATE_MS
+        and any(
+            failure.reason is Reason.TIMED_OUT
+            and failure.source is not ObservationSource.PROBE
+            and quorum.is_current(failure.last_at_ms, quorum.ages.probe_ms)
+            for failure in failures
+        )
     )
 
 

@@ -73,6 +73,8 @@ class EndpointDoubt(StrEnum):
     """The monitor accepts no voter's certificate."""
     REFUSES = "refuses"
     """It refuses connections, and whether the voter fetches is unknown."""
+    LATE = "late"
+    """The process answers, and what answers for the quorum does not in time."""
     UNANSWERED = "unanswered"
     """It does not answer a new connection, and whether the voter fetches is unknown."""
     NONE_ANSWERS = "none-answers"
@@ -138,10 +140,12 @@ def endpoint_doubt(node: Contact) -> EndpointDoubt | None:
     if node.refused:
         decided = node.fetched_since_probe or node.following is Following.NOT_FETCHING
         return None if decided else EndpointDoubt.REFUSES
-    if probe.connection is not Connection.ACCEPTED or not is_unanswered(probe):
+    if probe.connection is not Connection.ACCEPTED or not (is_unanswered(probe) or probe.answer is Answer.LATE):
         return None
     if node.following is Following.NOT_FETCHING or any(endpoint_faults(node)):
         return None
+    if probe.answer is Answer.LATE:
+        return EndpointDoubt.LATE
     return EndpointDoubt.UNANSWERED if node.peers.answer else EndpointDoubt.NONE_ANSWERS
 
 

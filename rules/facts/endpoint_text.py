@@ -26,15 +26,18 @@ def probe_outcome(node: NodeFacts) -> str:
     if probe.resolution is Resolution.RESOLVER_FAILED:
         return "the resolver of the monitor's host failed"
     if probe.connection is Connection.ACCEPTED:
-        hung = "accepts connections and does not answer" if probe.answer is Answer.NO_ANSWER else "accepts connections"
         if probe.certificate_fault is not None:
             return f"its certificate {certificate_text(probe)}"
-        return f"{_responder(probe)} answers" if probe.served_by_another else hung
+        accepts = f"accepts connections{_UNANSWERED.get(probe.answer, '')}"
+        return f"{_responder(probe)} answers" if probe.served_by_another else accepts
     return {
         Connection.REFUSED: "refuses connections",
         Connection.TIMED_OUT: "the connection timed out",
         Connection.UNREACHABLE: "unreachable",
     }.get(probe.connection, "not tried")
+
+
+_UNANSWERED = {Answer.NO_ANSWER: " and does not answer", Answer.LATE: " and answers late"}
 
 
 def evidence_of(voter: NodeFacts) -> dict[str, Plain]:
@@ -135,6 +138,7 @@ _DOUBTS = {
     EndpointDoubt.NO_CERTIFICATE_ACCEPTED: "{certificate}, and the monitor accepts no other voter's certificate "
     "either: check ssl_cafile, and the clock of the monitor's host",
     EndpointDoubt.REFUSES: "{at} refuses connections, and it is not known yet whether the voter still fetches",
+    EndpointDoubt.LATE: "{at} accepts connections and answers late: whether a vote would be in time is unknown",
     EndpointDoubt.UNANSWERED: "{at} accepts connections and does not answer, and it is not known yet whether the voter "
     "still fetches",
     EndpointDoubt.NONE_ANSWERS: "{at} accepts connections and does not answer, and no other voter answers either",
@@ -162,6 +166,7 @@ _FIND_OUT = {
     EndpointDoubt.MONITOR_CLOCK: "check the clock of the monitor's host (NTP)",
     EndpointDoubt.NO_CERTIFICATE_ACCEPTED: "check ssl_cafile, and the clock of the monitor's host",
     EndpointDoubt.REFUSES: "wait for the next poll, which shows whether it fetches",
+    EndpointDoubt.LATE: "check the metadata disk and the CPU of its host",
     EndpointDoubt.UNANSWERED: "wait for the next poll, which shows whether it fetches",
     EndpointDoubt.NONE_ANSWERS: _PATH,
 }

@@ -190,8 +190,8 @@ class WhoLeads:
         return node is None and self._unrecorded_may_lead()
 
     def _takes_no_part(self, node: NodeFacts) -> bool:
-        """Returns whether a voter is down or hung, or answered before and is not reached now."""
-        if node.is_down or node.process is Process.HUNG:
+        """Returns whether a voter is down, hung or late, or answered before and is not reached now."""
+        if node.is_down or node.process in (Process.HUNG, Process.SLOW):
             return True
         silent = node.process is Process.NOT_REACHED or node.id in self.failing(_SILENT_REASONS)
         return silent and self.path_worked

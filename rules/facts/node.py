@@ -44,6 +44,8 @@ class Process(StrEnum):
 
     RUNNING = "running"
     """It fetches, or a node of this cluster answers there."""
+    SLOW = "slow"
+    """It answers late, or did lately: its disk or its host is slow, not the process."""
     HUNG = "hung"
     """It accepts connections and does not answer: a long pause, a deadlock, a stopped process or a blocked disk."""
     DOWN = "down"
@@ -72,11 +74,13 @@ class NodeFacts(Contact):
             return Process.NOT_REACHED if self.vantage is Vantage.INSIDE else Process.UNKNOWN
         if probe.connection is not Connection.ACCEPTED or self.served_by_another:
             return Process.UNKNOWN
-        if probe.answer is Answer.NO_ANSWER:
-            return Process.HUNG
-        if self.timed_out:
+        if (self.answered_late or self.timed_out) and self.vantage is not Vantage.INSIDE:
             # From outside the network the path may be the reason.
-            return Process.HUNG if self.vantage is Vantage.INSIDE else Process.UNKNOWN
+            return Process.HUNG if probe.answer is Answer.NO_ANSWER else Process.UNKNOWN
+        if self.answered_late:
+            return Process.SLOW
+        if probe.answer is Answer.NO_ANSWER or self.timed_out:
+            return Process.HUNG
         return Process.RUNNING if probe.answer is Answer.THIS_CLUSTER else Process.UNKNOWN
 
     @cached_property
@@ -284,7 +288,9 @@ def _facts(
         view=view if view and quorum.is_current(view.observed_at_ms, quorum.ages.view_ms) else None,
         answered_at_ms=view.observed_at_ms if view is not None and view.this_cluster else None,
         failures=failures,
-        timed_out=contact.timed_out(quorum, failures),
+        timed_out=contact.timed_out(quorum, place, failures),
+        answered_late=place in quorum.late_answers
+        and quorum.is_current(quorum.late_answers[place], quorum.ages.repeated_ms),
         refused_elsewhere=contact.refused_elsewhere(quorum, key.id, place),
         peers=peers,
         vantage=quorum.vantage,

@@ -73,5 +73,5 @@ def _newest_probes(quorum: Quorum, age_ms: Millis) -> dict[NodeId, Probe]:
 
 def _unanswered(probe: Probe) -> bool:
     if probe.connection is Connection.ACCEPTED:
-        return probe.answer in (Answer.NOT_ALLOWED, Answer.NO_ANSWER)
+        return probe.answer in (Answer.NOT_ALLOWED, Answer.NO_ANSWER, Answer.LATE)
     return probe.connection in (Connection.TIMED_OUT, Connection.UNREACHABLE)

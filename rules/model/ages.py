@@ -33,6 +33,9 @@ POLL_LATENCY_MS: Final = Millis(500)
 LATER_BY_MS: Final = Millis(1_000)
 """A report of no leader counts only if it is newer than a leader's last answer by this: a node that is cut off from the
 others reports no leader all the time, and an idle quorum answers twice a second."""
+LATE_MS: Final = Millis(1_500)
+"""An answer is late so long after the first attempt without one: that gave up after half a second or more, and a fetch
+and a vote may take two (controller.quorum.fetch.timeout.ms, controller.quorum.request.timeout.ms)."""
 OVERLAP_MS: Final = Millis(15_000)
 """So long before a probe that times out, an answer over an older connection may be: each controller answers every 10 s.
 An answer from before a network failure is older soon."""

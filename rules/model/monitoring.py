@@ -40,6 +40,9 @@ class Answer(StrEnum):
     NOT_KAFKA = "not-kafka"
     NO_ANSWER = "no-answer"
     """The connection was accepted and then not answered, or closed."""
+    LATE = "late"
+    """It answered which versions it knows, as any thread of its process can, and then nothing in time: the thread that
+    answers for the quorum waits, for a slow disk or a busy host."""
     NOT_ALLOWED = "not-allowed"
     """TLS, login or authorization denied the request: no fault of the endpoint."""
     NOT_ASKED = "not-asked"

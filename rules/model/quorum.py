@@ -140,6 +140,11 @@ class Quorum:
     """
     leader_views: Mapping[str, LeaderView] = field(default_factory=dict)
     """Each controller's newest report of who leads, by the HOST:PORT that was polled."""
+    unanswered_since: Mapping[str, Millis] = field(default_factory=dict)
+    """When the first attempt at an address timed out since a node last answered there, by HOST:PORT."""
+    late_answers: Mapping[str, Millis] = field(default_factory=dict)
+    """When a node last answered late, by HOST:PORT: `LATE_MS` after that or later. Not of a process that refused
+    connections since."""
     failures: tuple[FailedObservation, ...] = ()
     """Attempts that fail now: an entry is deleted when an attempt of its source at its endpoint succeeds."""
     invariant_violations: tuple[InvariantViolation, ...] = ()

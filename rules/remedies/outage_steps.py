@@ -24,6 +24,7 @@ from rules.remedies.remedy_commands import (
     describe_replication,
     describe_status,
     find_host,
+    find_what_is_slow,
     rescue_if_moved,
     restart_hung,
 )
@@ -65,6 +66,11 @@ def does_not_answer(voter: NodeFacts) -> bool:
     return voter.process in (Process.HUNG, Process.NOT_REACHED) or bool(voter.refuses_elsewhere)
 
 
+def late_voters(voters: tuple[NodeFacts, ...]) -> list[NodeId]:
+    """Returns the voters that run and answer late: an election ends before they do."""
+    return [voter.id for voter in voters if voter.process is Process.SLOW and voter.reachable]
+
+
 def down_voters(voters: tuple[NodeFacts, ...]) -> list[NodeFacts]:
     """Returns the voters at whose recorded endpoint the newest probe was refused: those that the summary calls down."""
     return [voter for voter in voters if voter.process is Process.DOWN]
@@ -74,6 +80,7 @@ def election_steps(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...
     """Returns the steps after which a leader is elected."""
     quorum = facts.quorum
     steps = [step for voter in voters for step in _step(quorum, voter)]
+    steps += find_what_is_slow(late) if (late := late_voters(voters)) else ()
     if state.rejecting:
         steps += [
             "# Read in the controllers' logs whether they reject each other (failed authentication, "
@@ -161,7 +168,7 @@ def _where_to_look(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...
     if not explained:
         because = ": the voters' endpoints accept connections" if voters and all_accept(voters) else ""
         yield f"# Check in the controllers' logs why no election is won{because}"
-    elif running >= needed:
+    elif running - len(late_voters(voters)) >= needed:
         yield Statement(
             f"# If no leader is elected then, check in the controllers' logs why: {running} of the {number} voters run "
             f"already, and {needed} are enough",

@@ -7,7 +7,7 @@ because operators paste these lines.
 """
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rules.claims.statement import Statement
 from rules.facts.following import Following
@@ -16,6 +16,7 @@ from rules.facts.node import NodeFacts, Process
 from rules.facts.node_claims import leader_claim
 from rules.facts.quorum import Facts
 from rules.facts.registered_node import UNREGISTERS_CONTROLLERS
+from rules.formatting import numbered
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.quorum import Quorum
 from rules.remedies.bootstrap_address import (
@@ -272,6 +273,8 @@ def bring_back(facts: Facts, node: NodeId) -> Iterable[str]:
     match facts.nodes.process(node):
         case Process.DOWN:
             yield f"# Start controller {node} so that it listens{at}: connections are refused there"
+        case Process.SLOW:
+            yield from find_what_is_slow([node])
         case Process.HUNG:
             yield from restart_hung(node, at)
         case Process.NOT_REACHED:
@@ -313,6 +316,21 @@ def check_host(controller: str) -> str:
     return (
         "# Check the metadata disk (iostat -x 1: w_await, f_await), the CPU and the garbage collection log of "
         f"controller {controller}"
+    )
+
+
+def find_what_is_slow(nodes: Sequence[NodeId]) -> Iterable[str]:
+    """Yields the steps for controllers that answer, and late: a restart makes no disk and no host faster."""
+    names = numbered("controller", nodes)
+    what = f"{names} answers" if len(nodes) == 1 else f"{names} answer"
+    where = "its host" if len(nodes) == 1 else "their hosts, and what they share (storage, hypervisor, network)"
+    yield (
+        f"# Check the disks of metadata.log.dir (iostat -x 1: w_await, f_await), the CPU and the memory of {where}: "
+        f"{what}, but late"
+    )
+    yield (
+        f"# Do not restart {names}, which makes no disk faster: in a thread dump (jcmd PID Thread.print) a thread "
+        "kafka-ID-raft-io-thread in force() waits for the disk"
     )
 
 

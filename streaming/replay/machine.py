@@ -389,7 +389,7 @@ class Machine(MachineState):
             self.contract_violations.undecodable(event, sequence=self.sequence, now_ms=self.now_ms)
 
     def _apply_poll(self, event: Poll) -> None:
-        self.probe_state.quorum_polled(event.endpoint)
+        self.probe_state.quorum_polled(event.endpoint, self.now_ms)
         self.cluster_id = self.cluster_id or event.cluster_id
         if self.leadership.polled(event, self.now_ms):
             committed = self.visible_image.committed

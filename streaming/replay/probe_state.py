@@ -4,8 +4,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
+from rules.model.ages import LATE_MS
 from rules.model.identifiers import START, Millis, NodeId, host_of
 from rules.model.monitoring import (
+    NO_LEADER_REASONS,
     Answer,
     Connection,
     DamagedBatch,
@@ -44,6 +46,8 @@ MOST_PLACES = 256
 quorum has so many controllers."""
 MOST_DAMAGED = 16
 """The maximum number of damaged places of one endpoint, the first ones."""
+LATE_KEPT_MS = Millis(60_000)
+"""How long it is kept that an address answered late."""
 MOST_HOSTS = 1_000
 """The number of hosts, the last ones that were probed, whose addresses are kept."""
 
@@ -70,6 +74,10 @@ class ProbeState:
     """The addresses each host last resolved to. Kept when the name no longer resolves: the fix is to restore them."""
     leader_views: dict[str, LeaderView] = field(default_factory=dict)
     """By the polled HOST:PORT."""
+    unanswered_since: dict[str, Millis] = field(default_factory=dict)
+    """When the first attempt at an address timed out since it last answered, by HOST:PORT."""
+    late_answers: dict[str, Millis] = field(default_factory=dict)
+    """When an address last answered late."""
     watched_since_ms: Millis = START
     """When the newest gap in the observations ended; 0 without one."""
 
@@ -78,6 +86,11 @@ class ProbeState:
         old = [name for name, failure in self.failures.items() if now_ms - failure.last_at_ms > _kept_ms(failure)]
         for name in old:
             del self.failures[name]
+        if old and self.unanswered_since:
+            asked = {failure.endpoint for failure in self.failures.values()}
+            self.unanswered_since = {at: since for at, since in self.unanswered_since.items() if at in asked}
+        if any(now_ms - at_ms > LATE_KEPT_MS for at_ms in self.late_answers.values()):
+            self.late_answers = {at: late for at, late in self.late_answers.items() if now_ms - late <= LATE_KEPT_MS}
         if any(now_ms - probe.observed_at_ms > PROBE_MS for probe in self.probes.values()):
             # `addresses` are kept: an operator who looks an hour later still needs the addresses to restore.
             self.probes = {n: probe for n, probe in self.probes.items() if now_ms - probe.observed_at_ms <= PROBE_MS}
@@ -105,6 +118,13 @@ class ProbeState:
             ]
             if name not in self.failures and len(damaged) >= MOST_DAMAGED:
                 return
+        if event.reason is Reason.TIMED_OUT:
+            since_ms = self.unanswered_since.get(event.endpoint, now_ms)
+            self.unanswered_since = _put({**self.unanswered_since}, event.endpoint, since_ms)
+        elif event.reason in NO_LEADER_REASONS:
+            self._answered(event.endpoint, now_ms)
+        elif event.reason is Reason.REFUSED:
+            self._ended(event.endpoint)
         previous = self.failures.get(name)
         first_at_ms = now_ms if previous is None else previous.first_at_ms
         _put(self.failures, name, replace(event, first_at_ms=first_at_ms, last_at_ms=now_ms))
@@ -115,8 +135,9 @@ class ProbeState:
             if failure.source is ObservationSource.LOG and failure.reason not in _LASTING:
                 del self.failures[name]
 
-    def quorum_polled(self, endpoint: str) -> None:
+    def quorum_polled(self, endpoint: str, now_ms: Millis) -> None:
         """Ends the failures of DescribeQuorum at an endpoint that answered, and the report of a gap."""
+        self._answered(endpoint, now_ms)
         self._end_failures(ObservationSource.QUORUM, endpoint)
         self.failures.pop(_GAP, None)
 
@@ -138,6 +159,13 @@ class ProbeState:
             if len(self.addresses) > MOST_HOSTS:
                 del self.addresses[next(iter(self.addresses))]
         self._end_failures(ObservationSource.PROBE, str(event.endpoint))
+        if event.connection is Connection.REFUSED:
+            self._ended(str(event.endpoint))
+        elif event.answer is Answer.LATE:
+            self.late_answers = _put({**self.late_answers}, str(event.endpoint), now_ms)
+        elif _is_answered(event) and before is not None and not _is_answered(before):
+            # A probe that repeats the answer before it may not have asked again.
+            self._answered(str(event.endpoint), now_ms)
 
     def fetched_again(self, node: NodeId, now_ms: Millis) -> None:
         """Keeps that a voter fetches again after a pause whose endpoint refuses connections: its process started."""
@@ -157,6 +185,7 @@ class ProbeState:
         view = replace(event, observed_at_ms=now_ms, since_ms=since_ms)
         self.leader_views = _put({**self.leader_views}, event.endpoint, view)
         self._end_failures(ObservationSource.LEADER_VIEW, event.endpoint)
+        self._answered(event.endpoint, now_ms)
 
     def keep_known_endpoints(self, *known: KnownEndpoints) -> None:
         """Drops probes and addresses of endpoints that no voter, registration or polled node lists any more."""
@@ -177,6 +206,21 @@ class ProbeState:
     def sorted_failures(self) -> tuple[FailedObservation, ...]:
         """The failures, ordered by data source, endpoint, reason."""
         return tuple(self.failures[name] for name in sorted(self.failures))
+
+    def _answered(self, endpoint: str, now_ms: Millis) -> None:
+        """Notes an answer, and whether it was late."""
+        if (since_ms := self.unanswered_since.get(endpoint)) is None:
+            return
+        self.unanswered_since = _without(self.unanswered_since, endpoint)
+        if now_ms - since_ms >= LATE_MS:
+            self.late_answers = _put({**self.late_answers}, endpoint, now_ms)
+
+    def _ended(self, endpoint: str) -> None:
+        """Notes that no process listens there: the next one is another one."""
+        if endpoint in self.unanswered_since:
+            self.unanswered_since = _without(self.unanswered_since, endpoint)
+        if endpoint in self.late_answers:
+            self.late_answers = _without(self.late_answers, endpoint)
 
     def _end_failures(self, source: ObservationSource, endpoint: str) -> None:
         for name in (endpoint, ""):
@@ -202,7 +246,7 @@ def _certificate_since_ms(previous: Probe | None, event: Probe, now_ms: Millis) 
 
 
 def _is_answered(probe: Probe) -> bool:
-    return probe.connection is Connection.ACCEPTED and probe.answer is not Answer.NO_ANSWER
+    return probe.connection is Connection.ACCEPTED and probe.answer not in (Answer.NO_ANSWER, Answer.LATE)
 
 
 def _returns(previous: Probe | None, event: Probe, now_ms: Millis) -> tuple[Millis, ...]:
@@ -219,6 +263,10 @@ def _returns(previous: Probe | None, event: Probe, now_ms: Millis) -> tuple[Mill
 def _started_since(probe: Probe) -> bool:
     """Returns whether the process of an endpoint is known to have started after this probe: one start counts once."""
     return bool(probe.returned_at_ms) and probe.returned_at_ms[-1] > probe.observed_at_ms
+
+
+def _without(places: dict[str, _T], name: str) -> dict[str, _T]:
+    return {place: value for place, value in places.items() if place != name}
 
 
 def _put(places: dict[str, _T], name: str, value: _T) -> dict[str, _T]:

@@ -66,6 +66,8 @@ def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
         probes=_by_name(state.probe_state.probes),
         addresses=state.probe_state.addresses,
         leader_views=_by_name(state.probe_state.leader_views),
+        unanswered_since=state.probe_state.unanswered_since,
+        late_answers=state.probe_state.late_answers,
         failures=state.probe_state.sorted_failures,
         invariant_violations=state.leadership.invariants.violations,
         contract_violations=state.contract_violations.violations,

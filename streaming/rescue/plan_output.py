@@ -550,5 +550,5 @@ def _answer(node: NodeId, probe: Probe) -> tuple[EndpointResult, str]:
             return EndpointResult.ANOTHER, "is served by something that does not speak Kafka: do not use this endpoint"
         case Answer.NOT_ALLOWED:
             return EndpointResult.NOT_IDENTIFIED, "answers, and wants TLS or a login: which node it is is unknown"
-        case Answer.NO_ANSWER | Answer.NOT_ASKED:
+        case Answer.NO_ANSWER | Answer.LATE | Answer.NOT_ASKED:
             return EndpointResult.NOT_IDENTIFIED, "accepts connections and does not answer"

@@ -24,6 +24,10 @@ def observed_facts(quorum: Quorum, times: Times) -> Iterator[Fact]:
     yield from _kept_addresses(quorum)
     for endpoint, view in sorted(quorum.leader_views.items()):
         yield Fact(f"view of {endpoint}", _view(endpoint, view, times))
+    for place, at_ms in sorted(quorum.unanswered_since.items()):
+        yield Fact(f"unanswered at {place}", f"{place} not answering since {times.at(at_ms)}")
+    for place, at_ms in sorted(quorum.late_answers.items()):
+        yield Fact(f"late at {place}", f"{place} answered late at {times.at(at_ms)}")
     for failed in quorum.failures:
         yield _failing(failed, times)
     for violated in quorum.invariant_violations:

@@ -60,9 +60,9 @@ def probe_(made: Situation, words: Words) -> None:
     """probe 1,2 refused [ago 2s] [by 4] [addresses 10.0.0.9] [at c1:9095]: the newest probe of a voter's endpoint.
 
     The result is ok, name-not-found, resolver-fails, refused, timed-out, unreachable, or what answered: this-cluster,
-    other-cluster, other-node, not-kafka, no-answer, not-allowed or not-asked; or why it does not allow the request:
-    denied, not-authenticated, tls-failed, wrong-protocol, not-ready. `never`: it was not probed. Without `at` every
-    recorded endpoint of the voter is probed.
+    other-cluster, other-node, not-kafka, no-answer, late, not-allowed or not-asked; or why it does not allow the
+    request: denied, not-authenticated, tls-failed, wrong-protocol, not-ready. `never`: it was not probed. Without `at`
+    every recorded endpoint of the voter is probed.
     """
     at_ms, by, addresses = age(words, "ago", f"{PROBED_AGO_MS}ms"), words.number("by"), words.option("addresses")
     where = words.option("at")

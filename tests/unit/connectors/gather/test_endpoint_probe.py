@@ -28,6 +28,7 @@ from tests.unit.connectors.kafka.descriptors import no_descriptor_left
 from tests.unit.connectors.kafka.fake_node import (
     Behaviour,
     FakeNode,
+    answers_versions_alone,
     closes_connection,
     never_answers,
     rejects_login,
@@ -161,17 +162,18 @@ def test_what_starts_at_an_endpoint_is_identified_before_the_next_probe(run_prob
     ("behaviour", "answer"),
     [
         (never_answers, Answer.NO_ANSWER),
+        (answers_versions_alone, Answer.LATE),
         (closes_connection, Answer.NO_ANSWER),
         (sends_bytes(b"SSH-2.0-OpenSSH_9.2\r\n"), Answer.NOT_KAFKA),
         (sends_bytes(bytes.fromhex("15030300020250")), Answer.NOT_ALLOWED),
     ],
-    ids=["never_answers", "closes_connection", "ssh", "tls"],
+    ids=["never_answers", "answers_versions_alone", "closes_connection", "ssh", "tls"],
 )
 def test_listener_that_does_not_answer_as_kafka_is_classified(
     run_probe: ProbeRunner, behaviour: Behaviour, answer: Answer
 ) -> None:
     with FakeNode(behaviour).up() as port:
-        output = run_probe(port, timeout_ms=300 if behaviour is never_answers else 60_000)
+        output = run_probe(port, timeout_ms=300 if answer in (Answer.NO_ANSWER, Answer.LATE) else 60_000)
     assert (output.connection, output.answer) == (Connection.ACCEPTED, answer)
 
 

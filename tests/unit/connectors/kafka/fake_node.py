@@ -103,6 +103,12 @@ def closes_connection(peer: socket.socket) -> None:
     peer.recv(4096)
 
 
+def answers_versions_alone(peer: socket.socket) -> None:
+    """Behaves like a controller whose Raft thread waits for its disk."""
+    answer_api_versions(peer)
+    never_answers(peer)
+
+
 def closes_after_api_versions(peer: socket.socket) -> None:
     """Behaves like a SASL listener to a client that does not log in."""
     answer_api_versions(peer)

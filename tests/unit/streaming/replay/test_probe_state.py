@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from connectors.observations.observation import ObservationEvent
+from rules.model.ages import LATE_MS
 from rules.model.identifiers import Epoch
 from rules.model.monitoring import Answer, Connection, Reason
 from streaming.replay.poll_history import VOTER_REMEMBERED_MS, WINDOW_MS
-from streaming.replay.probe_state import RETURNS, RETURNS_MS
+from streaming.replay.probe_state import LATE_KEPT_MS, RETURNS, RETURNS_MS
 from tests.scripts.log_script import (
     START,
     LogScript,
@@ -199,6 +201,31 @@ def test_a_voter_whose_endpoint_refuses_connections_and_that_fetches_again_after
     assert fetches(300) == 1, "it accepts connections since that start"
     apply(replay, [script.row(down)])
     assert fetches(4_300, 5_300, 300) == 2
+
+
+def test_that_a_node_answered_late_is_kept_for_a_minute_or_until_it_refuses_connections() -> None:
+    script, replay = LogScript(), machine()
+    timed_out, no_leader, refused, elsewhere = (
+        failed(reason, place)
+        for reason, place in (
+            (Reason.TIMED_OUT, "c2:9093"),
+            (Reason.NO_LEADER, "c2:9093"),
+            (Reason.REFUSED, "c2:9093"),
+            (Reason.TIMED_OUT, "c3:9093"),
+        )
+    )
+
+    def is_late(*events: tuple[int, ObservationEvent]) -> bool:
+        rows = [script.row(event, after_ms=after_ms) for after_ms, event in events]
+        return "c2:9093" in apply(replay, rows).late_answers
+
+    assert not is_late((0, timed_out), (LATE_MS - 1, no_leader))
+    assert is_late((0, timed_out), (LATE_MS - 1, timed_out), (1, view(2))), "from the first attempt on"
+    assert is_late((LATE_KEPT_MS, elsewhere))
+    assert not is_late((1, elsewhere))
+    assert is_late((0, replace(probed(2, "10.0.0.2"), answer=Answer.LATE)))
+    assert not is_late((0, refused)), "the next process is another one"
+    assert not is_late((0, timed_out), (0, refused), (LATE_MS, no_leader))
 
 
 @pytest.mark.parametrize(

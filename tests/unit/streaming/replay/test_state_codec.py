@@ -40,7 +40,14 @@ STORED = (
     *("stop-fetching 2 since 20s", "add-observer 2-new", "adding 4", "registers 9"),
     "registers 1 at c1:19093 since 1h incarnation new",
     *("starts 3 40m 20m", "elected 2 3 every 5m last 10m", "voter-set 30m 1 2 3@c3:9193", "upgrade 30 1,2"),
-    *("probe 1 name-not-found", "certificates 3=9d", "view 2 leader 1 epoch 6", "snapshot 4h", "fails view denied 1"),
+    *(
+        "probe 1 name-not-found",
+        "certificates 3=9d",
+        "view 2 leader 1 epoch 6",
+        "snapshot 4h",
+        "fails view denied 1",
+        "probe 3 late",
+    ),
     *(
         "fencings 102 2",
         "fence 101 since 10m",

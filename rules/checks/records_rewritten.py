@@ -2,27 +2,31 @@
 
 What it means
     All controllers and brokers read and store each of these records; everything still works. Three causes are counted,
-    and reported once they have gone on in each minute for ten minutes:
+    and reported once they have gone on for ten minutes:
 
-    - The ISR of a partition changes six times a minute or more. A follower falls behind for replica.lag.time.max.ms,
-      the leader removes it from the ISR, it catches up, and the leader adds it again, every few seconds. Meanwhile
-      producers with acks=all may get NOT_ENOUGH_REPLICAS, and a failure of the leader loses the partition if no other
-      replica is in sync at that moment. A restart of a broker changes each ISR twice: neither rolling restarts, nor
-      reassignments, nor new topics make that many changes.
+    - The ISR or the leader of a partition has changed 20 times, and no five minutes have passed between two changes. A
+      follower falls behind for replica.lag.time.max.ms, the leader removes it from the ISR, it catches up, and the
+      leader adds it again, every few seconds or minutes. Meanwhile producers with acks=all may get NOT_ENOUGH_REPLICAS,
+      and a failure of the leader loses the partition if no other replica is in sync at that moment. Or a tool or script
+      moves the leader to and fro, and with each move the clients have to find it again. A restart of a broker changes
+      each ISR twice: neither up to three rolling restarts in a row, nor reassignments, nor new topics make that many
+      changes.
     - Brokers ask for two blocks of 1,000 producer ids a minute or more. Each new producer takes an id (idempotence is
       the default of Kafka's clients), and brokers remember it for producer.id.expiration.ms, a day, in each partition
       that it wrote to, so their memory fills. It is often a client that makes a producer for each message. A broker
       needs one new block after a restart, which does not count.
-    - A broker or controller registers twice a minute or more with the same process. A process that starts again and
-      again is `node-restarting`, two processes with one id are `duplicate-node-id`.
+    - A broker or controller has registered ten times with the same process, with less than five minutes between them.
+      A process that starts again and again is `node-restarting`, two processes with one id are `duplicate-node-id`.
 
 What to do
     1. ISR: find the broker that leaves and joins in most of the partitions: it is slow, or its path to the leaders is.
        Check its disk, its CPU, its garbage collection and its network. If it replicates more than it can, move
        partitions away from it, or limit the clients by quotas.
-    2. Producer ids: find the client. The metric kafka.network:type=RequestMetrics,name=RequestsPerSec,
+    2. Leaders: find what elects them. A balancer (Cruise Control) or a script with kafka-leader-election.sh names the
+       partitions in its own log.
+    3. Producer ids: find the client. The metric kafka.network:type=RequestMetrics,name=RequestsPerSec,
        request=InitProducerId of the brokers named counts its requests. Let it keep one producer.
-    3. Registrations: read in the node's log why it registers again.
+    4. Registrations: read in the node's log why it registers again.
 
 What not to do
     Do not raise replica.lag.time.max.ms first: the follower stays slow, and a leader waits longer for it with acks=all.
@@ -46,8 +50,6 @@ from rules.remedies.remedy_commands import describe_topic
 from rules.remedies.step import restarts
 from rules.rule import Rule
 
-_RECENT_MS = 120_000
-"""What has not been written for longer is no longer written again and again."""
 _MOST_LISTED = 8
 _NODES = {RewriteCause.BROKER: NodeKind.BROKER, RewriteCause.CONTROLLER: NodeKind.CONTROLLER}
 
@@ -58,12 +60,8 @@ def evaluate(facts: Facts, _thresholds: Thresholds) -> Iterable[RuleResult]:
     now_ms = quorum.newest_timestamp_ms
     if now_ms is None:
         return
-    written = [
-        rewrite
-        for rewrite in quorum.history.rewrites
-        if rewrite.minutes and now_ms - rewrite.timestamp_ms <= _RECENT_MS
-    ]
-    if churning := [rewrites for rewrites in written if rewrites.cause is RewriteCause.ISR]:
+    written = [rewrite for rewrite in quorum.history.rewrites if rewrite.are_many and not rewrite.is_over(now_ms)]
+    if churning := [rewrites for rewrites in written if rewrites.cause is RewriteCause.PARTITION]:
         yield _of_partitions(facts, sorted(churning, key=lambda one: one.since_timestamp_ms), now_ms)
     for one in written:
         if one.cause is RewriteCause.PRODUCER_IDS:
@@ -76,16 +74,16 @@ def _of_partitions(facts: Facts, churning: Sequence[Rewrites], now_ms: Millis) -
     oldest = churning[0]
     brokers = [node for node, _ in Counter(node for rewrites in churning for node in rewrites.nodes).most_common()]
     partitions = {named(rewrites.partition): rewrites for rewrites in churning if rewrites.partition is not None}
-    of_brokers = f"{numbered('Broker', brokers)} {'leaves and joins' if len(brokers) == 1 else 'leave and join'}"
     topic = None if oldest.partition is None else oldest.partition.topic
     return Finding(
         subject=Subject("partitions"),
         severity=Severity.WARNING,
-        summary=f"The ISR of {plural(len(churning), 'partition')} has changed again and again since "
-        f"{utc_text(oldest.since_timestamp_ms)}, six times a minute or more: {and_join(partitions)}. {of_brokers}.",
+        summary=f"The ISR or leader of {plural(len(churning), 'partition')} has changed again and again since "
+        f"{utc_text(oldest.since_timestamp_ms)}: {and_join(partitions)}. The newest changes are of "
+        f"{numbered('broker', brokers)}.",
         evidence={
             "partitions": [
-                f"{name}: {rewrites.minutes} min, {numbered('broker', rewrites.nodes)}"
+                f"{name}: {rewrites.records // 10 * 10} times or more, {numbered('broker', rewrites.nodes)}"
                 for name, rewrites in [*partitions.items()][:_MOST_LISTED]
             ],
             "number_of_partitions": len(churning),
@@ -94,7 +92,8 @@ def _of_partitions(facts: Facts, churning: Sequence[Rewrites], now_ms: Millis) -
         },
         remedy=(
             f"# Check the disk, the CPU, the garbage collection log and the network of {numbered('broker', brokers)}",
-            "# Check in the logs of the partitions' leaders why they shrink the ISR (Shrinking ISR)",
+            "# Check in the logs of the partitions' leaders why they shrink the ISR (Shrinking ISR); if they do not, "
+            "find the balancer or script that elects other leaders",
             *((describe_topic(facts, topic, ()),) if topic is not None else ()),
         ),
         condition_age_ms=Millis(now_ms - oldest.since_timestamp_ms),
@@ -114,7 +113,6 @@ def _of_producer_ids(quorum: Quorum, one: Rewrites, now_ms: Millis) -> Finding:
             "brokers": [*brokers[:_MOST_LISTED]],
             "number_of_brokers": len(brokers),
             "blocks_since_each_registered": {str(node): counts.get(node) for node in brokers[:_MOST_LISTED]},
-            "minutes": one.minutes,
             "since": utc_text(one.since_timestamp_ms),
         },
         remedy=(
@@ -133,8 +131,8 @@ def _of_registration(kind: NodeKind, one: Rewrites, now_ms: Millis) -> Finding:
         subject=Subject(kind, node),
         severity=Severity.WARNING,
         summary=f"{kind.capitalize()} {node} has registered again and again since {utc_text(one.since_timestamp_ms)}, "
-        "twice a minute or more, without a restart.",
-        evidence={"node": f"{kind} {node}", "minutes": one.minutes, "since": utc_text(one.since_timestamp_ms)},
+        "ten times or more, without a restart.",
+        evidence={"node": f"{kind} {node}", "since": utc_text(one.since_timestamp_ms)},
         remedy=(
             f"# Check in the log of {kind} {node} why it registers again",
             restarts(f"# If the log does not say it, restart {kind} {node}", node),
@@ -145,17 +143,18 @@ def _of_registration(kind: NodeKind, one: Rewrites, now_ms: Millis) -> Finding:
 
 def _resolved(facts: Facts, subject: Subject) -> str:
     if subject.kind == "partitions":
-        return "No ISR changes six times a minute any longer, or its partition was deleted."
+        return "No ISR or leader changes again and again any longer, or its partition was deleted."
     if subject.kind == "producer ids":
         return "Brokers ask for fewer than two blocks of producer ids a minute."
-    return f"{str(subject).capitalize()} no longer registers twice a minute."
+    return f"{str(subject).capitalize()} no longer registers again and again."
 
 
 RULE = Rule(
     title="Records of the metadata log are written again and again",
     resolved=_resolved,
-    hold=hold(600.0, "many restarts in a row change the same ISR, each twice, and are over sooner"),
+    hold=hold(600.0, "what a person repeats by hand is over sooner"),
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("broker-flapping",),
+    grouped_with=("node-restarting", "restarts-without-end"),
     without_leader=True,
 )

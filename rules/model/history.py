@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.membership import BrokerRegistration
@@ -414,8 +414,8 @@ class EmptiedReplicas:
 class RewriteCause(StrEnum):
     """What a record is written again for."""
 
-    ISR = "ISR"
-    """A partition's ISR changes."""
+    PARTITION = "partition"
+    """A partition's ISR or leader changes."""
     PRODUCER_IDS = "producer ids"
     """A broker asks for another block of producer ids, since it has given all of the one before to producers."""
     BROKER = "broker"
@@ -426,35 +426,48 @@ class RewriteCause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrites:
-    """The records that one cause writes again and again, minute by minute, with the log's timestamps."""
+    """The records that one cause has written without a pause, with the log's timestamps."""
 
     cause: RewriteCause
     partition: TopicPartition | None = None
-    """Whose ISR changes."""
+    """Whose ISR or leader changes."""
     nodes: tuple[NodeId, ...]
-    """Those that left or joined the ISR with the newest record; all that asked for producer ids, sorted, at most 100;
-    the one that registers."""
+    """Those that left or joined the ISR with the newest record, or else the former and the new leader; all that asked
+    for producer ids, sorted, at most 100; the one that registers."""
     records: int
-    """Since the beginning of the newest minute with a record."""
     since_timestamp_ms: Millis
-    """Of the first record of the first minute; each minute since, but the newest one, had `REWRITTEN` or more."""
-    minutes: int
-    """How many minutes that is, without the newest one."""
+    """Of the first record."""
     timestamp_ms: Millis
     """Of the newest record."""
 
+    def is_over(self, now_ms: Millis) -> bool:
+        """Returns whether a pause has ended it at a time of the log."""
+        return abs(now_ms - self.timestamp_ms) > REWRITTEN[self.cause].pause_ms
 
-REWRITTEN: Final[Mapping[RewriteCause, int]] = {
-    RewriteCause.ISR: 6,
-    RewriteCause.PRODUCER_IDS: 2,
-    RewriteCause.BROKER: 2,
-    RewriteCause.CONTROLLER: 2,
+    @property
+    def are_many(self) -> bool:
+        """Whether there are more records than a person expects."""
+        return self.records >= REWRITTEN[self.cause].records
+
+
+class Pace(NamedTuple):
+    """What ends a series of records of one cause, and how many of them are many."""
+
+    pause_ms: int
+    records: int
+
+
+REWRITTEN: Final[Mapping[RewriteCause, Pace]] = {
+    RewriteCause.PARTITION: Pace(300_000, 20),
+    RewriteCause.PRODUCER_IDS: Pace(45_000, 20),
+    RewriteCause.BROKER: Pace(300_000, 10),
+    RewriteCause.CONTROLLER: Pace(300_000, 10),
 }
-"""Records of one cause in a minute that are many.
+"""The pace at which records are written again and again.
 
-The restart of a broker changes an ISR twice, so three restarts of brokers in a minute change it as often; what brings a
-replica back every few seconds, twice as often or more. Two blocks are 2,000 new producers: brokers remember each for a
-day, three million then. A process registers once, and again only if its log directories or features change.
+The restart of a broker changes an ISR twice, so three rolling restarts in a row, of all three replicas, change it 18
+times. Two blocks a minute are 2,000 new producers: brokers remember each for a day, three million then. A process
+registers once, and again only if its log directories or features change.
 """
 
 
@@ -477,7 +490,7 @@ class RecentHistory:
     emptied: tuple[EmptiedReplicas, ...] = ()
     """One for each broker and topic."""
     rewrites: tuple[Rewrites, ...] = ()
-    """One for each partition, for all producer ids, and for each node, of the newest two minutes with such records."""
+    """One for each partition, for all producer ids, and for each node; none that a pause has ended."""
     voter_changes: tuple[VoterChange, ...] = ()
     """Not limited by age: voter set changes are rare."""
     kraft_upgrade: KRaftUpgrade | None = None

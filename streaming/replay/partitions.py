@@ -57,9 +57,9 @@ PartitionOrTopic: TypeAlias = (
 )
 _assignment: Final[Callable[[tuple[object, ...]], Assignment]] = partial(tuple.__new__, Assignment)
 """Makes an Assignment of its fields; its own constructor takes twice as long."""
-MOST_ISR_CHANGES = 1_024
-"""The maximum number of ISR changes of one observation that are counted: a failed broker makes more at once, and then
-none again."""
+MOST_CHANGES = 1_024
+"""The maximum number of changes of ISRs and leaders of one observation that are counted: a failed broker makes more at
+once, and then none again."""
 _assigned = attrgetter(*PartitionValues._fields[:5], "partition_leader_epoch", "partition_epoch")
 """Returns the fields of the Assignment that a PartitionSet makes, without its directories."""
 _values = attrgetter(*PartitionValues._fields)
@@ -126,7 +126,7 @@ class Partitions:
         self.unclean: list[UncleanElection] = []
         """Unclean elections since `end_observation`."""
         self.rewrites: list[Rewrite] = []
-        """Changes of the ISR since `end_observation`; at most MOST_ISR_CHANGES."""
+        """Changes of ISRs and leaders since `end_observation`; at most MOST_CHANGES."""
         self.emptied = Emptied()
         """Replicas that were created again in another directory."""
         self._crashed: dict[NodeId, list[int]] = {}
@@ -494,8 +494,8 @@ class Partitions:
         if before is None:
             topics.partition_added(topic)
         topic.partitions[event.partition] = now
-        if before is not None and before.isr != now.isr and isinstance(event, PartitionChanged):
-            self._note_isr_change((event.topic_id, event.partition), topic.name, before, now, event.at)
+        if before is not None and _moved(before, now) and isinstance(event, PartitionChanged):
+            self._note_change((event.topic_id, event.partition), topic.name, before, now, event.at)
         self._count_offline_replicas(before, now)
         self._count((event.topic_id, event.partition), topic, before, now, at)
         self._note_elr(event.topic_id, event.partition, now)
@@ -514,8 +514,8 @@ class Partitions:
         if directories is not None:
             key, at = (topic_id, partition), run.position(row)
             now = self._with_directories(key, topic.name, held, now, directories, at, image)
-        if held is not None and held.isr != now.isr:
-            self._note_isr_change((topic_id, partition), topic.name, held, now, run.position(row))
+        if held is not None and _moved(held, now):
+            self._note_change((topic_id, partition), topic.name, held, now, run.position(row))
         return now
 
     def _with_partition(self, topics: StoredTopics, topic: Topic | None, run: PartitionRun, row: RunRow) -> Topic:
@@ -544,13 +544,15 @@ class Partitions:
                 UnreplayableRecord(offset=offset, snapshot=snapshot, record=record, refusal=refusal, about=about)
             )
 
-    def _note_isr_change(
+    def _note_change(
         self, key: tuple[TopicId, int], topic: str | None, before: Assignment, now: Assignment, at: RecordPosition
     ) -> None:
-        if len(self.rewrites) < MOST_ISR_CHANGES and not at.snapshot:
-            brokers = tuple(sorted({*before.isr} ^ {*now.isr}))
+        """Notes that the ISR or the leader of a partition has changed."""
+        if len(self.rewrites) < MOST_CHANGES and not at.snapshot:
+            of_leaders = {one for one in (before.leader, now.leader) if one is not None}
+            brokers = tuple(sorted(({*before.isr} ^ {*now.isr}) or of_leaders))
             partition = TopicPartition(topic_id=key[0], topic=topic, partition=key[1])
-            self.rewrites.append(Rewrite(RewriteCause.ISR, at.timestamp_ms, brokers, partition))
+            self.rewrites.append(Rewrite(RewriteCause.PARTITION, at.timestamp_ms, brokers, partition))
 
     def _update_recovery(
         self,
@@ -720,6 +722,10 @@ def _partition_record(*, change: bool) -> str:
 
 def _partition(key: tuple[TopicId, int], topic: Topic | None) -> str:
     return f"partition {key[1]} of topic {topic.name if topic is not None and topic.name else f'id {key[0]}'}"
+
+
+def _moved(before: Assignment, now: Assignment) -> bool:
+    return before.isr != now.isr or before.leader != now.leader
 
 
 def _is_served(one: Assignment | None, min_isr: int) -> bool:

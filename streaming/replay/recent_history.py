@@ -9,7 +9,6 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 from connectors.observations.log_event import FeatureLevelSet, KRaftVersionSet, LeaderChanged
 from rules.model.history import (
-    REWRITTEN,
     ControllerStart,
     DoubleRegistration,
     ElectedRecovered,
@@ -51,7 +50,6 @@ NODES = 100
 """The maximum number of leaders, and of replicas that were passed over, that are listed for one topic."""
 REWRITES = 64
 """The maximum number of partitions and nodes whose records are counted."""
-_MINUTE_MS = 60_000
 _ONE_REQUEST, _ONE_REQUEST_MS = 32, 1_000
 """How far apart in the log the records of one request to upgrade features may be: Kafka writes kraft.version first and
 then one record for each feature, in the same millisecond or a few later."""
@@ -249,7 +247,7 @@ class Rewrite(NamedTuple):
 
 def _rewrite_key(one: Rewrite | Rewrites) -> _RewriteKey:
     match one.cause:
-        case RewriteCause.ISR:
+        case RewriteCause.PARTITION:
             return one.cause, None if one.partition is None else (one.partition.topic_id, one.partition.partition)
         case RewriteCause.PRODUCER_IDS:
             return one.cause, None
@@ -258,40 +256,35 @@ def _rewrite_key(one: Rewrite | Rewrites) -> _RewriteKey:
 
 
 def with_rewrites(history: RecentHistory, rewrites: Iterable[Rewrite]) -> RecentHistory:
-    """Adds records that were written again: what shows for how many minutes each cause has written many in a minute.
+    """Adds records that were written again: what shows for how long each cause has written them without a pause.
 
     While REWRITES are kept, the records of others are not counted: a failed broker changes thousands of ISRs at once,
-    and these are dropped two minutes later.
+    and these are dropped when the pause after them is over.
     """
     kept = {_rewrite_key(rewrite): rewrite for rewrite in history.rewrites}
     for one in rewrites:
-        key, minute = _rewrite_key(one), one.timestamp_ms // _MINUTE_MS
+        key = _rewrite_key(one)
         known = kept.pop(key, None)
         if known is None and len(kept) >= REWRITES:
-            kept = {at: old for at, old in kept.items() if abs(minute - old.timestamp_ms // _MINUTE_MS) <= 1}
+            kept = {at: old for at, old in kept.items() if not old.is_over(one.timestamp_ms)}
         if known is not None or len(kept) < REWRITES:
             kept[key] = _with_rewrite(known, one)
-    newest = max((one.timestamp_ms // _MINUTE_MS for one in kept.values()), default=0)
-    recent = tuple(one for one in kept.values() if newest - one.timestamp_ms // _MINUTE_MS <= 1)
-    return replace(history, rewrites=recent)
+    newest_ms = max((one.timestamp_ms for one in kept.values()), default=Millis(0))
+    return replace(history, rewrites=tuple(one for one in kept.values() if not one.is_over(newest_ms)))
 
 
 def _with_rewrite(known: Rewrites | None, one: Rewrite) -> Rewrites:
-    passed = None if known is None else one.timestamp_ms // _MINUTE_MS - known.timestamp_ms // _MINUTE_MS
-    records, since_ms, minutes, nodes = 1, one.timestamp_ms, 0, one.nodes
-    if known is not None and passed == 0:
-        records, since_ms, minutes = known.records + 1, known.since_timestamp_ms, known.minutes
-    elif known is not None and passed == 1 and known.records >= REWRITTEN[one.cause]:
-        since_ms, minutes = known.since_timestamp_ms, known.minutes + 1
-    if known is not None and one.cause is RewriteCause.PRODUCER_IDS and since_ms == known.since_timestamp_ms:
-        nodes = tuple(sorted({*known.nodes, *one.nodes})[:NODES])
+    records, since_ms, nodes = 1, one.timestamp_ms, one.nodes
+    if known is not None and not known.is_over(one.timestamp_ms):
+        records, since_ms = known.records + 1, known.since_timestamp_ms
+        if one.cause is RewriteCause.PRODUCER_IDS:
+            nodes = tuple(sorted({*known.nodes, *one.nodes})[:NODES])
     return Rewrites(
         cause=one.cause,
         partition=one.partition,
         nodes=nodes,
         records=records,
         since_timestamp_ms=since_ms,
-        minutes=minutes,
         timestamp_ms=one.timestamp_ms,
     )
 

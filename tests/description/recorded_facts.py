@@ -159,7 +159,7 @@ def _rewrites(one: Rewrites, times: Times) -> Fact:
     since, last = times.at(one.since_timestamp_ms), times.at(one.timestamp_ms)
     of = "" if one.partition is None else f" of {_partition(one.partition)}"
     place = f"rewrites: {one.cause}{of}{f' {listed(one.nodes)}' if one.cause in ('broker', 'controller') else ''}"
-    counts = f"in {one.minutes} minutes since {since}, then {one.records} times until {last}"
+    counts = f"{one.records} times from {since} to {last}"
     return Fact(place, f"{one.cause}{of} written again {counts}, by {listed(one.nodes)}")
 
 

@@ -38,13 +38,17 @@ def change_(made: Situation, words: Words) -> None:
 
 @command("churn")
 def churn(made: Situation, words: Words) -> None:
-    """churn orders 0,3 every 5s for 12m [until 3m]: broker 102 leaves and joins the ISR of each in turns."""
+    """churn orders 0,3 every 5s for 12m [until 3m] [leaders]: broker 102 leaves and joins the ISR of each in turns.
+
+    `leaders`: 101 and 102 lead it in turns.
+    """
+    values = ("leader 102", "leader 101") if words.flag("leaders") else ("isr 101", "isr 101,102")
     every, lasts = milliseconds(words.option("every") or "5s"), milliseconds(words.option("for") or "12m")
     until_ms = age(words, "until")
     topic, numbered = words.word(), _numbers(words.word())
     for at, at_ms in enumerate(range(until_ms - lasts, until_ms, every)):
         for number in numbered:
-            made.append(at_ms, f"change {topic}-{number} isr {('101', '101,102')[at % 2]}")
+            made.append(at_ms, f"change {topic}-{number} {values[at % 2]}")
 
 
 @command("offline")

@@ -299,10 +299,11 @@ def bring_in_sync(facts: Facts, status: NodeFacts) -> Iterable[str]:
         case Following.NOT_FETCHING | Following.UNKNOWN:
             yield from bring_back(facts, status.id)
         case Following.LAGGING:
-            yield from _find_delay(facts, status)
+            yield from find_delay(facts, status)
 
 
-def _find_delay(facts: Facts, status: NodeFacts) -> Iterable[str]:
+def find_delay(facts: Facts, status: NodeFacts) -> Iterable[str]:
+    """Yields the steps for a voter that fetches, and late."""
     yield Statement(
         f"# Check the path {path_text(facts.nodes, status)} for long round trips and lost packets: a fetch "
         "that takes longer than controller.quorum.request.timeout.ms (2 s) is given up and repeated",

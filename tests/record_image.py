@@ -22,6 +22,7 @@ from connectors.observations.log_event import (
     PartitionSet,
     SnapshotBegan,
     SnapshotEnded,
+    ThrottleSet,
     TopicCreated,
     TopicRemoved,
     TransactionBegan,
@@ -66,6 +67,7 @@ class RecordImage:
     topics: dict[str, TopicCreated] = field(default_factory=dict)
     partitions: dict[Position, PartitionSet] = field(default_factory=dict)
     configs: dict[str | None, MinInSyncReplicasSet] = field(default_factory=dict)
+    throttles: dict[tuple[str | None, int | None, str], ThrottleSet] = field(default_factory=dict)
     recoveries: dict[Position, RecoveryBeginning] = field(default_factory=dict)
     zk_migration: dict[type, ZkMigrationChanged] = field(default_factory=dict)
     transaction: OpenTransaction | None = None
@@ -96,7 +98,7 @@ class RecordImage:
         """Returns the newest record of each entity: what a snapshot contains."""
         kinds = (
             *(self.quorum, self.levels, self.zk_migration),
-            *(self.controllers, self.brokers, self.topics, self.partitions, self.configs),
+            *(self.controllers, self.brokers, self.topics, self.partitions, self.configs, self.throttles),
         )
         return [record for kind in kinds for record in kind.values()]
 
@@ -158,10 +160,20 @@ class RecordImage:
             case TopicCreated():
                 self.topics[event.topic_id] = event
             case TopicRemoved():
-                self.configs.pop(self.topics.pop(event.topic_id).name, None)
-                self.partitions = {key: one for key, one in self.partitions.items() if key[0] != event.topic_id}
+                self._remove_topic(event)
             case _:
                 self._apply_to_partitions(event)
+
+    def _set_throttle(self, event: ThrottleSet) -> None:
+        self.throttles.pop((event.topic, event.broker, event.setting), None)
+        if event.is_set:
+            self.throttles[event.topic, event.broker, event.setting] = event
+
+    def _remove_topic(self, event: TopicRemoved) -> None:
+        name = self.topics.pop(event.topic_id).name
+        self.configs.pop(name, None)
+        self.throttles = {key: one for key, one in self.throttles.items() if key[0] != name}
+        self.partitions = {key: one for key, one in self.partitions.items() if key[0] != event.topic_id}
 
     def _apply_to_partitions(self, event: LogEvent) -> None:
         match event:
@@ -170,6 +182,8 @@ class RecordImage:
                     named = event.topic in (None, self.topics[position[0]].name)
                     if named and (one.elr or one.last_known_elr):
                         self.partitions[position] = replace(_next_epoch(one), elr=(), last_known_elr=())
+            case ThrottleSet():
+                self._set_throttle(event)
             case MinInSyncReplicasSet():
                 self.configs.pop(event.topic, None)
                 if event.value is not None:

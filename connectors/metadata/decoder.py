@@ -78,7 +78,7 @@ def decode_batch(payload: bytes, batch: RecordBatch, events: DecodedEvents, snap
 def _is_needed(layout: RecordLayout, found: Raw) -> bool:
     """Returns whether a rule may need the record."""
     name = layout.schema.name
-    return name in CONVERTERS and (name not in NEEDED_TEXT or NEEDED_TEXT[name] in layout.texts(found))
+    return name in CONVERTERS and (name not in NEEDED_TEXT or not NEEDED_TEXT[name].isdisjoint(layout.texts(found)))
 
 
 def _count(events: DecodedEvents, at: int) -> None:

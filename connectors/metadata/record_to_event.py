@@ -35,6 +35,7 @@ from connectors.observations.log_event import (
     PartitionChanged,
     PartitionSet,
     ProducerIdsAllocated,
+    ThrottleSet,
     TopicCreated,
     TopicRemoved,
     TransactionBegan,
@@ -173,9 +174,21 @@ _TOPIC, _BROKER = 2, 4
 """ConfigResource.Type."""
 
 
+_THROTTLES: Final = {
+    _TOPIC: frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}),
+    _BROKER: frozenset({"leader.replication.throttled.rate", "follower.replication.throttled.rate"}),
+}
+"""By ConfigResource.Type: the settings with which kafka-reassign-partitions.sh and others slow replication down."""
+
+
 def _config_set(at: RecordPosition, values: Values) -> Event | None:
-    """Returns the min.insync.replicas of a topic or of the cluster; None for another key, and that of one broker."""
+    """Returns the min.insync.replicas of a topic or of the cluster, or a throttle; None for another key, and the
+    min.insync.replicas of one broker."""
     kind, resource, value = values["resource_type"], values["resource_name"], values["value"]
+    if values["name"] in _THROTTLES.get(kind, ()) and (kind == _TOPIC or not resource or resource.isdecimal()):
+        broker = None if kind == _TOPIC or not resource else valid_node("broker id", int(resource))
+        topic = resource if kind == _TOPIC else None
+        return ThrottleSet(at=at, topic=topic, broker=broker, setting=values["name"], is_set=value is not None)
     if values["name"] != MIN_ISR or not (kind == _TOPIC or (kind == _BROKER and not resource)):
         return None
     if value is not None and not is_min_isr(MIN_ISR.encode(), value.encode()):
@@ -341,8 +354,10 @@ CONVERTERS: Final[Mapping[str, Converter]] = {
     "ClearElrRecord": lambda at, values: ElrCleared(at=at, topic=values["topic_name"] or None),
 }
 """By Kafka's class: the metadata records that rules need. All others are skipped by their length."""
-NEEDED_TEXT: Final[Mapping[str, bytes]] = {CONFIG_RECORD: MIN_ISR.encode()}
-"""By Kafka's class: what a record contains if a rule needs it."""
+NEEDED_TEXT: Final[Mapping[str, frozenset[bytes]]] = {
+    CONFIG_RECORD: frozenset(name.encode() for name in {MIN_ISR}.union(*_THROTTLES.values()))
+}
+"""By Kafka's class: what a record contains one of if a rule needs it."""
 
 CONTROL_CONVERTERS: Final[Mapping[str, Converter]] = {
     "LeaderChangeMessage": _leader_changed,

@@ -177,6 +177,20 @@ class MinInSyncReplicasSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ThrottleSet:
+    """ConfigRecord of a setting that slows replication down (KIP-73); its value is not needed."""
+
+    at: RecordPosition
+    topic: str | None = None
+    """Whose replicas are throttled."""
+    broker: NodeId | None = None
+    """Whose rate it is. None, as `topic`: the default of all brokers."""
+    setting: str
+    is_set: bool
+    """False: the setting is removed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdsAllocated:
     """ProducerIdsRecord (KIP-730): a broker has asked for a block of 1,000 producer ids."""
 
@@ -280,6 +294,7 @@ LogEvent: TypeAlias = (
     | PartitionChanged
     | ElrCleared
     | MinInSyncReplicasSet
+    | ThrottleSet
     | ProducerIdsAllocated
     | ZkMigrationChanged
     | TransactionBegan
@@ -307,6 +322,7 @@ LOG_EVENT_TYPES: Final[Mapping[type, str]] = {
     PartitionChanged: "partition-changed",
     ElrCleared: "elr-cleared",
     MinInSyncReplicasSet: "min-in-sync-replicas-set",
+    ThrottleSet: "throttle-set",
     ProducerIdsAllocated: "producer-ids-allocated",
     ZkMigrationChanged: "zk-migration-changed",
     TransactionBegan: "transaction-began",

@@ -1,4 +1,4 @@
-"""An operation that should end has lasted too long: a reassignment, a controlled shutdown, a migration from ZooKeeper.
+"""An operation does not end, or leaves a throttle: a reassignment, a controlled shutdown, a migration from ZooKeeper.
 
 What it means
     Kafka records these as states of the cluster that are meant to pass. While one lasts, what follows it has to wait:
@@ -6,6 +6,10 @@ What it means
     - A reassignment of partitions (KIP-455): each one waits for new replicas to copy the partition. It never ends if a
       new replica's broker is down or was unregistered, if the copies are throttled too much, or if the partition has no
       leader. Until then the data is stored twice, and tools that balance the cluster leave it as it is.
+    - Replication throttles that are left while no partition is reassigned: lists of replicas of a topic, or rates of
+      brokers. `kafka-reassign-partitions.sh --verify` removes them at the end, and `--cancel` does; both give up at a
+      broker that is down. A list and a rate together slow down each replica that catches up, also after a failure:
+      warning. One without the other slows nothing until the next one is set: info.
     - A controlled shutdown: the broker has asked to leave and takes no new leadership. The active controller lets it
       stop when it leads no partition and every other broker that is alive has applied the metadata up to then. One that
       does not apply it holds every shutdown. After 300 s the broker gives up and stops nevertheless.
@@ -21,6 +25,8 @@ What it means
 What to do
     - Reassignment: start the brokers that the alert names, or cancel it. If all of them run, see whether a replication
       throttle is left from the tool that began it.
+    - Throttles: remove them with the commands of the alert. They are sent to a controller, which answers also for a
+      broker that is down: through a broker kafka-configs.sh waits for that one and times out.
     - Controlled shutdown: if the alert names brokers that do not keep up with the metadata log, repair those first.
       Otherwise compare `last-applied-record-lag-ms` (`broker-metadata-metrics`) of the brokers: one that fetches and
       does not apply holds it too. End the process of the broker only if it hangs after that.
@@ -32,7 +38,7 @@ What not to do
     upgrade to Kafka 4.0 or later during a migration, and do not finalize one while a broker is in ZooKeeper mode.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rules.answers.now import over
 from rules.facts.freshness import fresh_poll
@@ -40,17 +46,18 @@ from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join, first_values, ms_text, numbered, plural, utc_text
-from rules.model.history import Reassignment, ZkMigration, ZkMigrationState
+from rules.model.history import Reassignment, Throttle, ZkMigration, ZkMigrationState
 from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import BrokerRegistration
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import describe_features, list_reassignments
+from rules.remedies.remedy_commands import describe_features, list_reassignments, remove_throttle
 from rules.remedies.start_conditions import start_as_broker
 from rules.remedies.step import restarts, starts
 from rules.rule import Rule
 
 REASSIGNMENT = Subject("partition reassignment")
+THROTTLES = Subject("replication throttles")
 MIGRATION = Subject("migration from ZooKeeper")
 REASSIGNED_FOR = Threshold(
     name="reassigned_for",
@@ -62,6 +69,12 @@ BLOCKED_FOR = Threshold(
     default=900.0,
     meaning="the same while one of its new replicas is on a broker that is fenced or not registered, which copies "
     "nothing. A broker that is restarted is back by then",
+)
+THROTTLED_FOR = Threshold(
+    name="throttled_for",
+    default=3_600.0,
+    meaning="how long replication throttles may be left while no partition is reassigned: they are set before a "
+    "reassignment begins, and removed by a person after it has ended",
 )
 SHUTTING_DOWN_FOR = Threshold(
     name="shutting_down_for",
@@ -83,13 +96,16 @@ _MOST_NAMED = 8
 
 
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """Returns one finding for the reassignments, one for each controlled shutdown, and one for a migration."""
+    """Returns one finding for the reassignments, or else for throttles that are left, one for each controlled shutdown,
+    and one for a migration."""
     quorum = facts.quorum
     newest = quorum.newest_timestamp_ms
     if newest is None:
         return
     if quorum.reassignments:
         yield from _reassignments(facts, newest, thresholds)
+    elif quorum.throttles:
+        yield _throttles(facts, quorum.throttles, thresholds)
     for _, broker in sorted(quorum.brokers.items()):
         since = broker.leaving_since_timestamp_ms if broker.alive else None
         if since is not None and newest - since >= thresholds.ms(SHUTTING_DOWN_FOR.name):
@@ -159,12 +175,51 @@ def _reassignment(facts: Facts, late: list[Reassignment], newest: Millis) -> Fin
                 for node in controllers[:_MOST_NAMED]
             ),
             list_reassignments(facts),
-            "# If every broker runs, remove a replication throttle that is left: "
-            "leader.replication.throttled.rate and follower.replication.throttled.rate",
+            *(
+                ("# If every broker runs, raise the replication throttle, or remove it",)
+                if facts.quorum.throttles
+                else ()
+            ),
             "# To go back, run kafka-reassign-partitions.sh --cancel with the JSON file that began it",
         ),
         starts=tuple(down),
         condition_age_ms=Millis(newest - oldest.since_timestamp_ms),
+    )
+
+
+def _throttles(facts: Facts, throttles: Sequence[Throttle], thresholds: Thresholds) -> Finding:
+    topics = [one.topic for one in throttles if one.topic is not None]
+    brokers = [one.broker for one in throttles if one.broker is not None]
+    by_default = len(topics) + len(brokers) < len(throttles)
+    slow = topics and (brokers or by_default)
+    listed = [
+        *([numbered("topic", topics, _MOST_NAMED)] if topics else []),
+        *([numbered("broker", sorted(brokers), _MOST_NAMED)] if brokers else []),
+        *(["all brokers by default"] if by_default else []),
+    ]
+    further = len(throttles) - _MOST_NAMED
+    return Finding(
+        subject=THROTTLES,
+        severity=Severity.WARNING if slow else Severity.INFO,
+        summary=f"Replication throttles are left, and no partition is reassigned: of {and_join(listed)}. "
+        + (
+            "Replicas that catch up there are slowed down, also after a failure."
+            if slow
+            else "They slow nothing down until lists of replicas and rates of brokers are both set."
+        ),
+        evidence={
+            "topics": [*topics[:_MOST_NAMED]],
+            "number_of_topics": len(topics),
+            "brokers": [*sorted(brokers)[:_MOST_NAMED]],
+            "number_of_brokers": len(brokers),
+            "default_of_all_brokers": by_default,
+        },
+        remedy=(
+            *(remove_throttle(facts, one) for one in throttles[:_MOST_NAMED]),
+            *((f"# Remove {plural(further, 'further throttle')} in the same way",) if further > 0 else ()),
+            "# If a tool that balances the cluster set them, check in its log whether it ended",
+        ),
+        hold_ms=thresholds.ms(THROTTLED_FOR.name),
     )
 
 
@@ -325,6 +380,9 @@ def _resolved(facts: Facts, subject: Subject) -> str:
     if subject == REASSIGNMENT:
         left = len(quorum.reassignments)
         return f"Partitions that are being reassigned: {left}." if left else "No partition is being reassigned."
+    if subject == THROTTLES:
+        left = len(quorum.throttles)
+        return f"Partitions are reassigned, and {left} throttles are set." if left else "No throttle is set."
     if subject == MIGRATION:
         state = quorum.zk_migration.state if quorum.zk_migration else ZkMigrationState.NONE
         left = sum(broker.zookeeper_mode for broker in quorum.brokers.values())
@@ -344,6 +402,7 @@ RULE = Rule(
     further_thresholds=(
         REASSIGNED_FOR,
         BLOCKED_FOR,
+        THROTTLED_FOR,
         SHUTTING_DOWN_FOR,
         PREPARED_FOR,
         MIGRATED_FOR,

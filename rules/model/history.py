@@ -87,6 +87,17 @@ class Reassignment:
     """True if a snapshot contains the state: it began at `since_timestamp_ms` or long before."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throttle:
+    """The settings of a topic, of a broker, or of all brokers that slow replication down (KIP-73)."""
+
+    topic: str | None = None
+    broker: NodeId | None = None
+    """None, as `topic`: the default of all brokers."""
+    settings: tuple[str, ...]
+    """Their names, sorted."""
+
+
 class ZkMigrationState(StrEnum):
     """Where a migration from ZooKeeper is (KIP-866)."""
 

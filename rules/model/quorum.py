@@ -22,6 +22,7 @@ from rules.model.history import (
     Reassignment,
     RecentHistory,
     Recovery,
+    Throttle,
     ZkMigration,
 )
 from rules.model.identifiers import START, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
@@ -124,6 +125,8 @@ class Quorum:
     """Ordered by broker and directory id."""
     reassignments: tuple[Reassignment, ...] = ()
     """Ordered by their beginning; replay bounds their number, and keeps the oldest ones."""
+    throttles: tuple[Throttle, ...] = ()
+    """What slows replication down: of topics and brokers, ordered by name; replay bounds their number."""
     zk_migration: ZkMigration | None = None
     """None: the log has no record of one."""
     open_transaction: OpenTransaction | None = None

@@ -17,6 +17,7 @@ from rules.facts.node_claims import leader_claim
 from rules.facts.quorum import Facts
 from rules.facts.registered_node import UNREGISTERS_CONTROLLERS
 from rules.formatting import numbered
+from rules.model.history import Throttle
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.quorum import Quorum
 from rules.remedies.bootstrap_address import (
@@ -142,6 +143,19 @@ def list_reassignments(facts: Facts) -> str:
     """Returns the command that lists the partitions that are being reassigned."""
     where = _with_login(facts, "--bootstrap-server", broker_bootstrap(facts))
     return f"kafka-reassign-partitions.sh {where} --list"
+
+
+def remove_throttle(facts: Facts, throttle: Throttle) -> str:
+    """Returns the command that removes a throttle. A controller does it for a broker that is down too, where a broker
+    waits for it and times out."""
+    whose = (
+        f"--entity-type topics --entity-name {shlex.quote(throttle.topic)}"
+        if throttle.topic is not None
+        else "--entity-type brokers --entity-default"
+        if throttle.broker is None
+        else f"--entity-type brokers --entity-name {throttle.broker}"
+    )
+    return f"kafka-configs.sh {_connection(facts)} --alter {whose} --delete-config {','.join(throttle.settings)}"
 
 
 def describe_log_dirs(facts: Facts, broker: NodeId) -> str:

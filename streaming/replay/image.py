@@ -16,6 +16,7 @@ from rules.model.history import (
     Reassignment,
     RecentHistory,
     Recovery,
+    Throttle,
     ZkMigration,
 )
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
@@ -55,6 +56,8 @@ class Image:
     min_isr: int = 1
     offline_directories: tuple[OfflineDirectory, ...] = ()
     reassignments: tuple[Reassignment, ...] = ()
+    throttles: Mapping[str, Throttle] = field(default_factory=dict)
+    """By whose they are, in words."""
     zk_migration: ZkMigration | None = None
     unknown_records: Mapping[str, UnknownRecordType] = field(default_factory=dict)
     """By the name of their type and version."""

@@ -21,6 +21,7 @@ from connectors.observations.log_event import (
     KRaftVersionSet,
     LeaderChanged,
     ProducerIdsAllocated,
+    ThrottleSet,
     TopicRemoved,
     TransactionBegan,
     TransactionEnded,
@@ -30,7 +31,7 @@ from connectors.observations.log_event import (
     ZkMigrationChanged,
 )
 from connectors.observations.partition_run import PartitionRun
-from rules.model.history import NodeKind, RewriteCause, ZkMigration
+from rules.model.history import NodeKind, RewriteCause, Throttle, ZkMigration
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.membership import BrokerRegistration, ControllerRegistration, RecordPosition, VoterSet
 from rules.model.unreplayable import MOST_UNREPLAYABLE, Refusal, UnreplayableRecord
@@ -50,11 +51,13 @@ Registration: TypeAlias = (
     | ProducerIdsAllocated
     | ZkMigrationChanged
 )
-Data: TypeAlias = PartitionOrTopic | Registration
+Data: TypeAlias = PartitionOrTopic | Registration | ThrottleSet
 Record: TypeAlias = Control | Data | TransactionBegan | TransactionEnded | UnknownRecords
 
 METADATA_VERSION = "metadata.version"
-_Changed: TypeAlias = Literal["features", "controllers", "brokers"]
+MOST_THROTTLES = 1_000
+"""The topics and brokers whose throttles are kept: as many as partitions that are reassigned."""
+_Changed: TypeAlias = Literal["features", "controllers", "brokers", "throttles"]
 """The mappings of an image that records change."""
 
 
@@ -212,10 +215,14 @@ class Log:
 
     def _apply_data(self, record: Data) -> None:
         if isinstance(record, PartitionOrTopic):
+            if isinstance(record, TopicRemoved) and self.image.throttles:
+                self._remove_throttle(record)
             self.partitions.apply(record, self.origin or record.at, self.image)
             if isinstance(record, TopicRemoved) and self.image.history.emptied:
                 history = without_topic(self.image.history, record.topic_id)
                 self.image = replace(self.image, history=history)
+        elif isinstance(record, ThrottleSet):
+            self._set_throttle(record)
         else:
             self._apply_registration(record, self.origin or record.at)
 
@@ -316,6 +323,26 @@ class Log:
         if self.origin is None:
             one = recent_history.Rewrite(cause, at.timestamp_ms, (node,))
             self.image = replace(self.image, history=recent_history.with_rewrites(self.image.history, [one]))
+
+    def _set_throttle(self, record: ThrottleSet) -> None:
+        """Applies a ConfigRecord of a throttle; those of the first MOST_THROTTLES topics and brokers are kept."""
+        of_broker = "brokers" if record.broker is None else f"broker {record.broker}"
+        name = of_broker if record.topic is None else f"topic {record.topic}"
+        known = self.image.throttles.get(name)
+        settings = {*(() if known is None else known.settings)} ^ {record.setting}
+        if (record.setting in settings) is not record.is_set:
+            return
+        if not settings:
+            self._own("throttles").pop(name)
+        elif known is not None or len(self.image.throttles) < MOST_THROTTLES:
+            throttle = Throttle(topic=record.topic, broker=record.broker, settings=tuple(sorted(settings)))
+            self._own("throttles")[name] = throttle
+
+    def _remove_throttle(self, record: TopicRemoved) -> None:
+        """Removes the throttle of a topic that is removed, as its other settings."""
+        topic = self.partitions.topics.get(record.topic_id)
+        if topic is not None and (name := f"topic {topic.name}") in self.image.throttles:
+            self._own("throttles").pop(name)
 
     def _set_zk_migration(self, record: ZkMigrationChanged, origin: RecordPosition) -> None:
         known = self.image.zk_migration

@@ -59,6 +59,7 @@ def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
         brokers_down={partitions.broker: partitions for partitions in image.brokers_down},
         offline_directories=image.offline_directories,
         reassignments=image.reassignments,
+        throttles=tuple(image.throttles[name] for name in sorted(image.throttles)),
         zk_migration=image.zk_migration,
         open_transaction=_open_transaction(state),
         unreplayable=image.unreplayable,

@@ -78,6 +78,10 @@ def recorded_facts(quorum: Quorum, times: Times) -> Iterator[Fact]:
 
 
 def _operations(quorum: Quorum, times: Times) -> Iterator[Fact]:
+    for throttle in quorum.throttles:
+        of = [None if throttle.broker is None else f"broker {throttle.broker}", throttle.topic]
+        whose = " ".join(one for one in of if one) or "all brokers"
+        yield Fact(f"throttle of {whose}", f"{whose} throttled by {listed(throttle.settings)}")
     for moved in quorum.reassignments:
         yield Fact(f"reassignment of {moved.topic_id}-{moved.partition}", _reassignment(moved, times))
     if (migration := quorum.zk_migration) is not None:

@@ -1,4 +1,4 @@
-"""A reassignment that does not end, on a real quorum: its new replica is on a broker that is killed."""
+"""A reassignment that does not end, or leaves throttles, on a real quorum: its new replica is on a killed broker."""
 
 import pytest
 
@@ -33,3 +33,23 @@ def test_a_reassignment_to_a_killed_broker_ends_when_it_is_back(lab: Lab, monito
     assert fired.evidence["brokers_down"] == [second]
     assert f"orders-1: replicas: {second},{first}. adding: {second}. removing: {first}." in str(printed)
     assert monitor.rules == {"operation-unfinished"}
+
+
+def test_throttles_that_a_reassignment_left_are_removed_also_of_a_killed_broker(
+    lab: Lab, monitor: MonitoredCluster
+) -> None:
+    first, second = lab.brokers
+    lab.create_topic("pay", assignment=[[first]])
+    monitor.start_scenario({"operation-unfinished.throttled_for": 1})
+    lab.reassign({"pay": [[second]]}, "--additional", "--throttle", "50000000")
+
+    fired = monitor.wait_for("operation-unfinished", within_s=60)
+    lab.kill(second)
+    for line in fired.remedy:
+        lab.run_remedy(line)
+    monitor.wait_for("operation-unfinished", "resolved", within_s=60)
+    lab.start(second)
+
+    assert (fired.subject, fired.severity) == ("replication throttles", "warning")
+    assert "pay" in fired.evidence["topics"]  # type: ignore[operator]
+    assert fired.evidence["brokers"] == [first, second]

@@ -8,6 +8,7 @@ from connectors.observations.log_event import (
     ElrCleared,
     MinInSyncReplicasSet,
     ProducerIdsAllocated,
+    ThrottleSet,
     Undecodable,
     UnknownRecords,
 )
@@ -222,6 +223,20 @@ def _config(log: LogScript, words: Words) -> None:
     at = log.at()
     number = None if value in (None, "none") else int(value)
     log.write(MinInSyncReplicasSet(at=at, topic=None if topic == "cluster" else topic, value=number))
+
+
+@record("throttle")
+def _throttle(log: LogScript, words: Words) -> None:
+    """throttle orders [off], throttle 101 [off], throttle brokers: of a topic, a broker, or the default rate."""
+    whose, is_set, at = words.word(), not words.flag("off"), log.at()
+    if whose == "brokers":
+        log.write(ThrottleSet(at=at, setting="follower.replication.throttled.rate", is_set=is_set))
+        return
+    broker = NodeId(int(whose)) if whose.isdecimal() else None
+    topic, what = (whose, "replicas") if broker is None else (None, "rate")
+    for role in ("leader", "follower"):
+        setting = f"{role}.replication.throttled.{what}"
+        log.write(ThrottleSet(at=at, topic=topic, broker=broker, setting=setting, is_set=is_set))
 
 
 @record("zk-migration")

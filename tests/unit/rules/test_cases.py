@@ -31,7 +31,9 @@ from tests.situation.case import CASES, Case, alerts_of, cases_of_rule, evaluate
 from tests.unit.connectors.sinks.sink_alerts import ALERT_SCHEMA, NOON_MS
 from tests.unit.rules.hidden_text import EVIL, LINE_BREAKS, OTHERS, texts, with_hosts
 
-TOOLS = "acls cluster features log-dirs metadata-quorum reassign-partitions server-start server-stop storage topics"
+TOOLS = (
+    "acls cluster configs features log-dirs metadata-quorum reassign-partitions server-start server-stop storage topics"
+)
 _BROKER = re.compile(r"#.* (re)?(start|stop) brokers? \d", re.IGNORECASE)
 _NO_STEP = re.compile(r"# (To stop broker|If it .* unregister)")
 """How a broker is stopped, and what is done with one that does not come back."""

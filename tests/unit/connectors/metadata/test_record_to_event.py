@@ -23,6 +23,7 @@ from connectors.observations.log_event import (
     PartitionChanged,
     PartitionSet,
     ProducerIdsAllocated,
+    ThrottleSet,
     TopicCreated,
     TopicRemoved,
     TransactionBegan,
@@ -163,6 +164,18 @@ def partition_changed(**given: Any) -> PartitionChanged:
         (
             metadata_value(4, 0, resource_type=4, resource_name="", name="min.insync.replicas", value=None),
             MinInSyncReplicasSet(at=AT, topic=None, value=None),
+        ),
+        (
+            metadata_value(
+                4, 0, resource_type=2, resource_name="orders", name="leader.replication.throttled.replicas", value="*"
+            ),
+            ThrottleSet(at=AT, topic="orders", setting="leader.replication.throttled.replicas", is_set=True),
+        ),
+        (
+            metadata_value(
+                4, 0, resource_type=4, resource_name="4", name="leader.replication.throttled.rate", value=None
+            ),
+            ThrottleSet(at=AT, broker=NodeId(4), setting="leader.replication.throttled.rate", is_set=False),
         ),
         (
             metadata_value(0, 2, broker_id=4, is_migrating_zk_broker=True),

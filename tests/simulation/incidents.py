@@ -277,7 +277,7 @@ def change_an_isr_again_and_again(scene: IncidentSimulation) -> Iterator[int]:
             scene.change(topic, isr=isr)
             yield 5_000
     scene.write(TopicRemoved, topic_id=topic)
-    yield 120_000
+    yield 360_000
 
 
 @incident("records-rewritten", static=True)

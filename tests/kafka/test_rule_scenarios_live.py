@@ -96,12 +96,23 @@ def test_a_leader_that_runs_in_bursts_answers_late(lab: Lab, monitor: MonitoredC
 
     # A burst is shorter than the fetch timeout: nobody starts an election.
     with run_in_bursts(lab, leader):
-        fired = monitor.wait_for("leader-slow", within_s=90)
+        fired = monitor.wait_for("leader-slow", subject=f"controller {leader}", within_s=90)
         assert lab.leader == leader
-    monitor.wait_for("leader-slow", "resolved", within_s=90)
+    monitor.wait_for("leader-slow", "resolved", subject=f"controller {leader}", within_s=90)
 
-    assert fired.subject == f"controller {leader}"
+    assert fired.severity == "warning"
     assert monitor.rules <= {"leader-slow", "epoch-churn"}
+
+
+def test_a_follower_that_runs_in_bursts_follows_late(lab: Lab, monitor: MonitoredCluster) -> None:
+    monitor.start_scenario({"leader-slow.hold": 5, "commits-slow.hold": SLOW_START_S})
+    follower = lab.followers[0]
+
+    with run_in_bursts(lab, follower):
+        fired = monitor.wait_for("leader-slow", subject=f"voter {follower}", within_s=120)
+    monitor.wait_for("leader-slow", "resolved", subject=f"voter {follower}", within_s=120)
+
+    assert fired.severity == "warning"
 
 
 def test_uncommitted_voter_removal_then_even_number_of_voters(lab: Lab, monitor: MonitoredCluster) -> None:

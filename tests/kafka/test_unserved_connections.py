@@ -1,5 +1,6 @@
-"""The leader serves no new connection, and goes on over those that are open: it would be of no use in an election."""
+"""Controllers that run and answer no new connection, or late: they are of no use in an election, and do not hang."""
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
 from tests.kafka.conftest import MakeLab
 from tests.kafka.gatherer_run import cluster_of, run_gatherer
-from tests.kafka.monitored_cluster import monitored_cluster_of
+from tests.kafka.monitored_cluster import monitor_cluster, monitored_cluster_of, run_in_bursts
 from tests.kafka.silent_proxy import SilentProxy
 
 pytestmark = [pytest.mark.lab, pytest.mark.live, pytest.mark.timeout(400)]
@@ -51,3 +52,18 @@ def test_a_leader_that_serves_no_new_connection_is_named_and_not_counted(lab: Ma
 def winners(quorum: Quorum) -> set[NodeId]:
     """Returns the voters that would be elected after a restart of all."""
     return {one.key.id for one in forecast_election(electors(Facts(quorum))).candidates if one.wins}
+
+
+def test_controllers_that_run_in_bursts_in_turn_are_slow_and_not_hung(lab: MakeLab, tmp_path: Path) -> None:
+    quorum = lab(controllers=3, brokers=0)
+    with monitor_cluster(quorum, tmp_path / "monitor") as monitor:
+        monitor.start_scenario({"no-leader.hold": 10, "no-leader.still_hold": 10})
+        with ExitStack() as bursts:
+            for node in quorum.controllers:
+                bursts.enter_context(run_in_bursts(quorum, node, pauses_s=2.2))
+            fired = monitor.wait_for("no-leader", within_s=180)
+        monitor.wait_for("no-leader", "resolved", within_s=120)
+
+    assert " late: " in fired.summary
+    assert "hung" not in fired.summary
+    assert not any("Then restart controller" in step for step in fired.remedy)

@@ -23,7 +23,8 @@ What to do
        the only copy of acknowledged records, and it truncates them when it starts.
     2. If the alert names a broker that has to be back first, start that one: partitions that both hold wait for it, and
        with unclean.leader.election.enable this one would lead them without the records that it lacks.
-    3. If the broker's process is down, start it.
+    3. If the broker's process is down, start it. One that ends before it registers looks the same, however often its
+       supervisor starts it: nothing outside its host shows these starts, and the end of its own log says why.
     4. If it has registered since, read in its log how far its start is, and wait while it makes progress.
     5. If it runs, read the end of its log. The log shows why its heartbeats fail: the network to the controllers, a
        long pause, a full or broken disk. If all controllers have moved since it started, it cannot find them: correct

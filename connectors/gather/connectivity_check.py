@@ -1,7 +1,9 @@
 """Checks every address of a cluster step by step, with the same requests that the gatherer sends later."""
 
 from collections.abc import Awaitable, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal, TypeAlias, TypeVar
 
 from kafka.protocol.metadata import ApiVersionsRequest
@@ -39,6 +41,8 @@ class ConnectivityCheck:
     failure: tuple[ConnectivityStep, ObservationError] | None = None
     """The step before the requests that failed: no later one was tried."""
     addresses: tuple[str, ...] = ()
+    one_of: bool = False
+    """Its host has several addresses, which may be several nodes: this is the check of the one in `addresses`."""
     certificate_expires_at_ms: Millis | None = None
     """None without TLS, or if the certificate cannot be decoded."""
     metadata_version: int | None = None
@@ -51,6 +55,11 @@ class ConnectivityCheck:
     """DescribeCluster: the cluster id and every registered controller."""
     skew_ms: int | None = None
     """How far the leader's clock is ahead of this machine's clock."""
+
+    @property
+    def place(self) -> str:
+        """What was checked, for people."""
+        return f"{self.address} ({self.addresses[0]})" if self.one_of else str(self.address)
 
 
 def check_connectivity(cluster: ClusterConnection) -> Sequence[ConnectivityCheck]:
@@ -68,24 +77,41 @@ class _Checker:
     async def run(self) -> Sequence[ConnectivityCheck]:
         configured = tuple(Address(host, port) for host, port in self._cluster.bootstrap)
         nodes = NodeDirectory(configured=configured, cluster_id=self._cluster.cluster_id)
-        checks: dict[Address, ConnectivityCheck] = {}
+        checks: dict[Address, Sequence[ConnectivityCheck]] = {}
         registered: list[Address] = []
         # A follower reports the leader, the leader all voters, and a controller that permits DescribeCluster all
         # controllers.
         while new := [
             fromkey for fromkey in dict.fromkeys([*nodes.candidates(), *registered]) if fromkey not in checks
         ]:
-            for check in await self._loop.gather(
-                self._check(address, configured=address in configured) for address in new
-            ):
-                checks[check.address] = check
+            found = await self._loop.gather(self._checks(address, configured=address in configured) for address in new)
+            checks.update(zip(new, found, strict=True))
+            for check in chain.from_iterable(found):
                 if isinstance(check.fetch, FetchResult):
                     nodes.update_from_fetch(check.fetch)
                 if isinstance(check.quorum, Poll):
                     nodes.update_from_event(check.quorum)
                 if isinstance(check.cluster, ClusterDescription):
                     registered += check.cluster.controllers
-        return list(checks.values())
+        return [*chain.from_iterable(checks.values())]
+
+    async def _checks(self, address: Address, *, configured: bool) -> Sequence[ConnectivityCheck]:
+        """Checks an address; of a host with several addresses each, as if it had only this one.
+
+        One IPv4 and one IPv6 address are a host's own: it may listen at one of them.
+        """
+        with suppress(ObservationError):
+            addresses = await self._client.resolver.addresses(address.host)
+            alike = [one for one in addresses if (":" in one) == (":" in addresses[0])]
+            if len(alike) > 1:
+                return await self._loop.gather(self._check_at(address, one, configured=configured) for one in alike)
+        return [await self._check(address, configured=configured)]
+
+    async def _check_at(self, address: Address, one: str, *, configured: bool) -> ConnectivityCheck:
+        cluster = replace(self._cluster, resolve={**self._cluster.resolve, address.host: one})
+        with closing(Client(self._loop, cluster, self._client.rate_limiter)) as client:
+            check = await _Checker(client, cluster)._check(address, configured=configured)
+            return replace(check, addresses=(one,), one_of=True)
 
     async def _check(self, address: Address, *, configured: bool) -> ConnectivityCheck:
         check = ConnectivityCheck(address=address, configured=configured)
@@ -129,7 +155,8 @@ class _Checker:
 
     async def _fetch(self, address: Address) -> FetchResult:
         request = fetch_request(cluster_id=self._cluster.cluster_id)
-        return parse_fetch(await self._client.send(address, request, source=ObservationSource.LEADER_VIEW))
+        answer = await self._client.send(address, request, source=ObservationSource.LEADER_VIEW)
+        return parse_fetch(answer, address)
 
 
 async def _result(request: Awaitable[T]) -> StepResult[T]:

@@ -205,7 +205,8 @@ class LeaderViewPoll:
 
     async def _fetch(self, address: Address, epoch: int) -> tuple[FetchResult, int]:
         request = fetch_request(cluster_id=self._nodes.cluster_id, leader_epoch=epoch)
-        response = parse_fetch(await self._client.send(address, request, source=ObservationSource.LEADER_VIEW))
+        answer = await self._client.send(address, request, source=ObservationSource.LEADER_VIEW)
+        response = parse_fetch(answer, address)
         return response, request.API_VERSION or 0
 
     async def _leader_log(self, address: Address, response: FetchResult, version: int) -> LeaderLog:

@@ -51,7 +51,10 @@ _PERSISTENT_RETRY_S = 5.0
 _PERSISTENT = frozenset(
     {Reason.DENIED, Reason.UNSUPPORTED, Reason.WRONG_CLUSTER, Reason.WRONG_PROTOCOL, Reason.NOT_AUTHENTICATED}
 )
-_SNAPSHOT_REPLACED = frozenset({ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE})
+_SNAPSHOT_REPLACED = frozenset(
+    {ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE, ErrorCode.UNKNOWN_SERVER_ERROR}
+)
+"""Also UNKNOWN_SERVER_ERROR, as which Kafka's own errors arrive: a Fetch says whether the node leads."""
 _EMPTY_ROW_S = 1.0
 _PAUSE_S = 0.25
 
@@ -79,6 +82,8 @@ class LogFollower:
         self._max_snapshot_bytes = max_snapshot_bytes
         self._snapshot: SnapshotBuffer | None = None
         self._snapshot_from: Address | None = None
+        self._refused_snapshot: tuple[Address, SnapshotId] | None = None
+        """The last one that a leader refused to send."""
         self._torn_snapshot: SnapshotBuffer | None = None
         """One that cannot be read further, because a batch in it is damaged."""
         self._query: ConcurrentQuery[FetchResult] = ConcurrentQuery(client.loop, self._query_leader)
@@ -154,7 +159,8 @@ class LogFollower:
         response = parse_fetch(
             await self._client.send(
                 leader, request, source=ObservationSource.LOG, timeout_ms=self._wait_ms + self._client.timeout_ms
-            )
+            ),
+            leader,
         )
         self._wait_ms = _MAX_WAIT_MS if (request.API_VERSION or 0) >= 18 else _MAX_WAIT_OLD_MS
         if response.error == ErrorCode.UNKNOWN_SERVER_ERROR:
@@ -164,6 +170,7 @@ class LogFollower:
             why = f"the leader cannot read its log at offset {position.offset} ({ErrorCode(response.error).name})"
             raise DamagedLogError(why, DamagedBatch(offset=Offset(position.offset)))
         if response.error:
+            self._refused_snapshot = None
             self._redirect(leader, response)
             return
         if response.diverging is not None or (response.leader_epoch or 0) < self._buffer.committed_epoch:
@@ -215,12 +222,17 @@ class LogFollower:
         response = parse_fetch_snapshot(await self._client.send(leader, request, source=ObservationSource.LOG))
         if response.error in _SNAPSHOT_REPLACED:
             self._snapshot = None  # replaced by a newer snapshot; the next Fetch response names it
+            before, self._refused_snapshot = self._refused_snapshot, (leader, snapshot.snapshot)
+            if self._refused_snapshot == before:
+                why = f"the leader names this snapshot and does not send it ({ErrorCode(response.error).name})"
+                raise DamagedLogError(why, DamagedBatch(snapshot=snapshot.snapshot, position=snapshot.position))
             return
         if response.error in NOT_LEADER:
             self._drop_leader(leader)
             return
         if response.error:
             raise error_from_code(response.error, "FetchSnapshot")
+        self._refused_snapshot = None
         batches = await self._loop.work_on(
             len(response.records),
             lambda: snapshot.receive(position=response.position, size=response.size, records=response.records),
@@ -334,6 +346,7 @@ class LogFollower:
         self._next_search_at = max(self._next_search_at, self._loop.now() + _PAUSE_S)
         failures = {address: _no_leader(result) for address, result in results.items()}
         for address, problem in failures.items():
+            self._client.ask_another(ObservationSource.LOG, address)
             named = results[address]
             leader_id = named.leader_id if isinstance(named, FetchResult) else None
             failed = failure(ObservationSource.LOG, address, problem, node=self._nodes.named_at(address))
@@ -361,7 +374,7 @@ class LogFollower:
 
     async def _query_leader(self, address: Address) -> FetchResult:
         request = fetch_request(cluster_id=self._nodes.cluster_id, leader_epoch=self._nodes.leader_epoch)
-        return parse_fetch(await self._client.send(address, request, source=ObservationSource.LOG))
+        return parse_fetch(await self._client.send(address, request, source=ObservationSource.LOG), address)
 
 
 def _no_leader(result: FetchResult | ObservationError) -> ObservationError:

@@ -159,6 +159,7 @@ class QuorumPoll:
         self._last_results = results or self._last_results
         for address, result in self._last_results.items():
             if isinstance(result, ObservationError):
+                self._client.ask_another(ObservationSource.QUORUM, address)
                 node = self._nodes.node_at(address)
                 self._output.write_failure(failure(ObservationSource.QUORUM, address, result, node=node))
 

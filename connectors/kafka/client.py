@@ -58,6 +58,8 @@ class Client:
         self._ended: dict[Address, float] = {}
         """When the newest connection that had served a request, or was to, ended by itself, in seconds of the loop's
         clock."""
+        self._turns: dict[tuple[ObservationSource, Address], int] = {}
+        """How often a source has connected to a host with several addresses: each may be another node's."""
         self._closed = False
 
     async def send(
@@ -226,6 +228,11 @@ class Client:
         if connection is not None:
             connection.close(_closed_by_us())
 
+    def ask_another(self, source: ObservationSource, address: Address) -> None:
+        """Lets this source ask another node of a host with several addresses next time; nothing for another host."""
+        if (source, address) in self._turns:
+            self.disconnect(source, address)
+
     def close(self) -> None:
         """Closes every connection. A connection that is still being opened is closed once it is established."""
         self._closed = True
@@ -241,18 +248,18 @@ class Client:
                 self._note_end(address)
             if (problem := self._gate.problem() or self._backoff.problem(address)) is not None:
                 raise problem
-            existing = self.loop.spawn(self._open(address))
+            existing = self.loop.spawn(self._open(source, address))
         # The newest is the last: the first is the one that was unused for the longest time.
         self._connections[key] = existing
         if len(self._connections) > MAX_CONNECTIONS:
             self.disconnect(*next(iter(self._connections)))
         return await existing
 
-    async def _open(self, address: Address) -> tuple[Connection, Visit]:
+    async def _open(self, source: ObservationSource, address: Address) -> tuple[Connection, Visit]:
         visit: Visit | None = None
         transport: PlainTransport | None = None
         try:
-            addresses = await self.resolver.addresses(address.host)
+            addresses = self._in_turn((source, address), await self.resolver.addresses(address.host))
             visit = await self._gate.enter()
             connection = self._new_connection(self._login)
             transport = await self._open_transport(visit, addresses, address, receiver=connection)
@@ -270,6 +277,18 @@ class Client:
                 visit.end()
             raise failure from problem
         return connection, visit
+
+    def _in_turn(self, key: tuple[ObservationSource, Address], addresses: tuple[str, ...]) -> tuple[str, ...]:
+        """Returns the addresses of a host, each time from the next one on."""
+        if len(addresses) < 2:
+            self._turns.pop(key, None)
+            return addresses
+        turn = self._turns.pop(key, -1) + 1
+        self._turns[key] = turn
+        if len(self._turns) > MAX_CONNECTIONS:
+            del self._turns[next(iter(self._turns))]
+        at = turn % len(addresses)
+        return addresses[at:] + addresses[:at]
 
     def _new_connection(self, login: Login | None) -> Connection:
         client_id = str(self.options["client_id"])

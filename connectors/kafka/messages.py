@@ -102,8 +102,11 @@ def fetch_request(
     )
 
 
-def parse_fetch(response: Any) -> FetchResult:
+def parse_fetch(response: Any, asked: Address | None = None) -> FetchResult:
     """Parses a Fetch response.
+
+    `asked`: the address of the node, which knows no leader if it names itself and does not lead: it has resigned, and
+    does so for about a second (Kafka's `ResignedState`).
 
     Raises:
         ObservationError: a top-level error, a partition error that does not report the leader, or a number that
@@ -128,11 +131,14 @@ def parse_fetch(response: Any) -> FetchResult:
     cannot_read = partition.error_code == ErrorCode.UNKNOWN_SERVER_ERROR and leader_id is not None
     if partition.error_code not in (ErrorCode.NONE, *NOT_LEADER) and not cannot_read:
         raise error_from_code(partition.error_code, "Fetch")
+    leader = _address_of(leader_id, response.node_endpoints)
+    if partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and leader is not None and leader == asked:
+        leader_id = leader = None
     return FetchResult(
         error=partition.error_code,
         leader_id=leader_id,
         leader_epoch=None if current is None else optional(Epoch, current.leader_epoch, "Fetch: leader_epoch"),
-        leader=_address_of(leader_id, response.node_endpoints),
+        leader=leader,
         high_watermark=optional(Offset, partition.high_watermark, "Fetch: high_watermark"),
         start_offset=None
         if partition.error_code
@@ -161,9 +167,14 @@ def fetch_snapshot_request(
 def parse_fetch_snapshot(response: Any) -> FetchSnapshotResult:
     """Parses a FetchSnapshot response.
 
+    UNKNOWN_SERVER_ERROR at top level is any error of the partition: Kafka 3.9.2 to 4.4.0 cannot serialize its own.
+
     Raises:
-        ObservationError: a top-level error, a response without the partition, or a number that Kafka cannot write.
+        ObservationError: another top-level error, a response without the partition, or a number that Kafka cannot
+            write.
     """
+    if response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:
+        return FetchSnapshotResult(error=response.error_code)
     if response.error_code:
         raise error_from_code(response.error_code, "FetchSnapshot")
     if not response.topics or not response.topics[0].partitions:

@@ -408,6 +408,8 @@ class Access:
     """The monitor's principal for Kafka's authorizer, such as `User:kraftwatch`; None if only Kafka knows it."""
     log: bool = True
     """The metadata log is read. False: only polls are made, by choice; they need only DESCRIBE."""
+    scram: bool = False
+    """The monitor logs in with SCRAM, whose credentials a controller reads in the metadata log (KIP-900)."""
 
     @property
     def secured(self) -> bool:

@@ -143,6 +143,7 @@ class ClusterSection(ClusterDefaults):
             protocol=self.security_protocol,
             principal=None if user is None else f"User:{user}",
             log=self.metadata_log,
+            scram=(self.sasl_mechanism or "").startswith("SCRAM-"),
         )
 
     def cluster(self) -> ClusterConnection:

@@ -25,6 +25,14 @@ CERTIFICATE_DAYS = 30
 SKEW_MS = 2_000
 _DAY_S = 86_400
 _COMPARE = "# Compare authorizer.class.name and super.users of the controllers first: {} may deny the others as well"
+_NO_SCRAM = (
+    "# Read in the controllers' logs first whether they reject each other (failed authentication): with SCRAM a "
+    "controller that was restarted rejects every login until there is a leader"
+)
+_NO_LEADER = (
+    "bring back what fails above: a leader needs the majority of the voters; if a majority answers, read in their logs "
+    "why no election is won. `kraftwatch check` says what else is known of the quorum"
+)
 _ONE_CLUSTER = "give only the controllers of one cluster in bootstrap"
 _FIXES = {
     Reason.UNRESOLVABLE: "correct the address in bootstrap, or give the name an address with resolve or hosts_file",
@@ -66,7 +74,7 @@ class ClusterChecks:
 
     def _address(self, one: ConnectivityCheck) -> Iterator[CheckResult]:
         """Yields name resolution, connection and login, until the first failure."""
-        address = str(one.address)
+        address = one.place
         # If another address answers, the job starts. Addresses that the quorum reports are not needed for the start.
         failed = FAILS if one.configured and not self._answering() else WARNING
         level = "unknown" if one.metadata_version is None else one.metadata_version
@@ -78,7 +86,9 @@ class ClusterChecks:
             if one.failure is not None and one.failure[0] == succeeded.name:
                 problem = one.failure[1]
                 fix = _FIXES.get(problem.reason, "read the node's log")
-                yield self._result(address, succeeded.name, failed, str(problem), fix)
+                scram = self.section.access.scram and problem.reason is Reason.NOT_AUTHENTICATED
+                outage = (_NO_SCRAM,) if scram and not self._answering() else ()
+                yield self._result(address, succeeded.name, failed, str(problem), *outage, fix)
                 return
             yield succeeded
 
@@ -122,10 +132,10 @@ class ClusterChecks:
             message = "no address answers: the job would observe nothing"
             yield self._result("CLUSTER", "permission", FAILS, message, "fix the connection to one address first")
             return
-        polls = {str(check.address): check.quorum for check in self.connectivity}
+        polls = {check.place: check.quorum for check in self.connectivity}
         yield self._permission("DescribeQuorum", "Describe", polls, FAILS, "leader, voters, observers and lag")
         if self.section.metadata_log:
-            fetches = {str(check.address): check.fetch for check in self.connectivity}
+            fetches = {check.place: check.fetch for check in self.connectivity}
             yield self._permission("Fetch", "ClusterAction", fetches, WARNING, "the metadata log")
         else:
             yield self._result("Fetch", "permission", OK, "not needed: metadata_log is false")
@@ -177,7 +187,7 @@ class ClusterChecks:
         reported = sorted(self.reported_ids)
         if len(reported) > 1:
             owners = ", ".join(
-                f"{check.address} to {check.cluster.cluster_id}"
+                f"{check.place} to {check.cluster.cluster_id}"
                 for check in answering
                 if check.configured and isinstance(check.cluster, ClusterDescription)
             )
@@ -202,8 +212,7 @@ class ClusterChecks:
         if self._has_no_leader():
             answer = f"{len(answering)} of {len(self.connectivity)} addresses answer"
             message = f"no leader answers ({answer}): most rules cannot be evaluated"
-            fix = "start the controllers that do not run: a leader needs the majority of the voters"
-            yield self._result("rules", "observability", WARNING, message, fix)
+            yield self._result("rules", "observability", WARNING, message, _NO_LEADER)
         elif any(isinstance(check.fetch, FetchResult) for check in answering) and self.section.metadata_log:
             yield self._result("rules", "observability", OK, "all rules can be evaluated")
         else:

@@ -77,9 +77,9 @@ def outside(made: Situation, _words: Words) -> None:
 
 @command("access")
 def access(made: Situation, words: Words) -> None:
-    """access SASL_SSL [principal User:kraftwatch]: how the monitor connects."""
-    principal = words.option("principal")
-    made.access = replace(made.access, protocol=words.word(), principal=principal)
+    """access SASL_SSL [principal User:kraftwatch] [scram]: how the monitor connects."""
+    principal, scram = words.option("principal"), words.flag("scram")
+    made.access = replace(made.access, protocol=words.word(), principal=principal, scram=scram)
 
 
 @command("polls-only")

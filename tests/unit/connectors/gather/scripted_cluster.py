@@ -55,6 +55,9 @@ class ScriptedClient:
     most_pending: int = 0
     """How many requests were pending at one address at once."""
 
+    def ask_another(self, source: ObservationSource, address: Address) -> None:
+        """Nothing: each address is that of one node."""
+
     async def send(
         self, address: Address, request: Any, *, source: ObservationSource, timeout_ms: int | None = None
     ) -> Any:

@@ -31,7 +31,7 @@ from tests.unit.connectors.gather.scripted_cluster import (
     ScriptedClient,
     fails_with,
 )
-from tests.unit.connectors.kafka.kafka_answers import PARTITION, fetch_answer, piece_answer
+from tests.unit.connectors.kafka.kafka_answers import PARTITION, fetch_answer, piece_answer, refused_piece
 
 refused = fails_with(Reason.REFUSED)
 
@@ -183,7 +183,7 @@ def test_snapshot_is_resumed_at_the_position_of_the_failure(loop: EventLoop, pie
     assert output.log == batch(9, 2, epoch=3)
 
 
-@pytest.mark.parametrize("error", [None, 6, 74, 75], ids=lambda error: f"error {error}")
+@pytest.mark.parametrize("error", [None, -1, 6, 74, 75], ids=lambda error: f"error {error}")
 def test_snapshot_of_another_leader_is_read_from_its_beginning(loop: EventLoop, error: int | None) -> None:
     """It has the same records, but not the same bytes. The first leader closes, or does not lead our epoch any more."""
     of_first = b"".join(batch(at, 5, epoch=2) for at in range(4))
@@ -198,7 +198,7 @@ def test_snapshot_of_another_leader_is_read_from_its_beginning(loop: EventLoop, 
         if isinstance(request, FetchSnapshotRequest) and request.topics[0].partitions[0].position:
             scripts[C1] = follower_response(2, C2, epoch=4)
             if error is not None:
-                return piece_answer(b"", error_code=error)
+                return refused_piece() if error == -1 else piece_answer(b"", error_code=error)
             raise ObservationError(Reason.CLOSED, "closed during the snapshot")
         return first(request)
 
@@ -312,6 +312,20 @@ def test_a_torn_snapshot_is_damage_and_its_sound_part_is_read_once(loop: EventLo
     found = [(event.reason, replace(event.damage or place, high_watermark=None)) for event in output.failures]
     assert found == [(Reason.LOG_DAMAGED, place)] * 2
     assert output.log == batch(9, 2, epoch=3)
+
+
+def test_a_snapshot_that_its_leader_names_and_does_not_send_is_damage(loop: EventLoop) -> None:
+    whole = leader_with_snapshot(batch(0, 20, epoch=2), piece_bytes=10_000, failures=[])
+    refusals = iter([True] * 3)
+
+    def refuses(request: Any) -> Any:
+        refused = isinstance(request, FetchSnapshotRequest) and next(refusals, False)
+        return refused_piece() if refused else whole(request)
+
+    output = follow(loop, ScriptedClient(loop, {C1: refuses}), lambda output: bool(output.log), configured=(C1,))
+    why = "the leader names this snapshot and does not send it (UNKNOWN_SERVER_ERROR)"
+    assert {(each.reason, each.detail) for each in output.failures} == {(Reason.LOG_DAMAGED, why)}
+    assert output.log == batch(9, 2, epoch=3), "it is asked again"
 
 
 def test_refused_snapshot_is_reported_and_read_once_the_node_tells_the_truth(loop: EventLoop) -> None:

@@ -24,9 +24,9 @@ class FakeNode:
     """Received API keys, in order."""
 
     @contextmanager
-    def up(self, port: int = 0) -> Iterator[int]:
+    def up(self, port: int = 0, host: str = "127.0.0.1") -> Iterator[int]:
         """Yields the port while the node listens; any free one if `port` is 0."""
-        with socket.create_server(("127.0.0.1", port)) as server:
+        with socket.create_server((host, port)) as server:
             threading.Thread(target=self._accept, args=(server,), daemon=True).start()
             yield server.getsockname()[1]
             server.shutdown(socket.SHUT_RDWR)

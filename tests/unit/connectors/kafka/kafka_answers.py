@@ -41,6 +41,11 @@ def piece_answer(records: bytes, **partition: Any) -> Any:
     return FetchSnapshotResponse(throttle_time_ms=0, error_code=0, topics=[topic])
 
 
+def refused_piece() -> Any:
+    """Returns what a node answers to FetchSnapshot that it refuses, for whatever reason: Kafka cannot serialize it."""
+    return FetchSnapshotResponse(throttle_time_ms=0, error_code=-1, topics=[])
+
+
 def quorum_answer(
     *,
     top: int = 0,

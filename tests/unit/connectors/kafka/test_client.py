@@ -70,6 +70,22 @@ def test_connection_is_reused_for_the_next_request(loop: EventLoop) -> None:
     assert rate_limiter.requests_sent == 4, "ApiVersions is counted too"
 
 
+def test_all_addresses_of_a_name_are_asked_in_turn(loop: EventLoop) -> None:
+    """Each may be another node's: one that hangs, or does not lead, is not the only one that is asked."""
+    hangs, first, second = FakeNode(never_answers), *(FakeNode(answers_describe_cluster(name)) for name in (b"1", b"2"))
+    addresses = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
+    client = client_of(loop, {}, timeout_ms=SHORT_MS, dns=lambda _: addresses)
+    with ExitStack() as up:
+        port = up.enter_context(hangs.up(host=addresses[0]))
+        up.enter_context(first.up(port, host=addresses[1]))
+        up.enter_context(second.up(port, host=addresses[2]))
+        assert failure(loop, client, port).reason is Reason.TIMED_OUT
+        loop.run(lambda: loop.sleep(1.5))  # the pause after a failure
+        assert [cluster_id(loop, client, port) for _ in range(2)] == ["1", "1"], "it answers: the connection is kept"
+        client.ask_another(ObservationSource.QUORUM, Address("localhost", port))
+        assert cluster_id(loop, client, port) == "2"
+
+
 def test_a_connection_that_served_requests_and_ended_is_noted(loop: EventLoop) -> None:
     client = client_of(loop, {})
     with FakeNode(answers_describe_cluster(b"abc", most=1)).up() as port:

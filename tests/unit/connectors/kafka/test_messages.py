@@ -140,6 +140,15 @@ def test_reported_leader_may_have_no_address(version: int, at: Address | None) -
     assert (answer.leader_id, answer.leader, answer.high_watermark) == (2, None, None)
 
 
+def test_a_node_that_does_not_lead_and_names_itself_has_resigned() -> None:
+    at = Address("c2", 9093)
+    response = received(fetch_answer(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=2, at=at), 17)
+    assert parse_fetch(response, at).leader_id is None
+    assert parse_fetch(response, Address("c1", 9093)).leader_id == 2
+    old_epoch = received(fetch_answer(error=ErrorCode.FENCED_LEADER_EPOCH, leader=2, at=at), 17)
+    assert parse_fetch(old_epoch, at).leader_id == 2, "it leads, in a newer epoch"
+
+
 def test_a_leader_that_cannot_read_its_log_names_itself() -> None:
     answer = parse_fetch(received(fetch_answer(error=ErrorCode.UNKNOWN_SERVER_ERROR, leader=2), 17))
     assert (answer.error, answer.leader_id) == (ErrorCode.UNKNOWN_SERVER_ERROR, 2)

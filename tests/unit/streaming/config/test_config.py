@@ -83,7 +83,7 @@ def test_a_whole_configuration(tmp_path: Path) -> None:
                 "sasl_plain_username": "kraftwatch",
                 "sasl_plain_password": "s3cret",
             },
-            Access(protocol="SASL_SSL", principal="User:kraftwatch"),
+            Access(protocol="SASL_SSL", principal="User:kraftwatch", scram=True),
         ),
         # Only Kafka knows the principal of a token.
         (

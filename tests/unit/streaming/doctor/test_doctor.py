@@ -277,7 +277,24 @@ def test_missing_leader_is_reported_with_the_fix() -> None:
     found = results(replace(last, skew_ms=None), *(replace(each, quorum=None, fetch=None) for each in dead))
 
     assert bad(found)[-2:] == [("warning", "rules", "observability"), ("warning", "quorum", "leader")]
-    assert remedy(found, "rules") == "start the controllers that do not run: a leader needs the majority of the voters"
+    assert "a leader needs the majority of the voters" in remedy(found, "rules")
+
+
+@pytest.mark.parametrize(("mechanism", "outage"), [("PLAIN", False), ("SCRAM-SHA-512", True)])
+def test_a_login_that_all_reject_may_be_an_outage_with_scram(mechanism: str, *, outage: bool) -> None:
+    rejected = ObservationError(Reason.NOT_AUTHENTICATED, "the node rejected the login")
+    none = ConnectivityCheck(address=Address("c1", 9093), configured=True, failure=("login", rejected))
+    found = results(none, **{**SECURED, "sasl_mechanism": mechanism})
+    assert ("rejects every login until there is a leader" in remedy(found, "c1:9093")) == outage
+
+
+def test_each_address_of_a_name_is_a_check_of_its_own() -> None:
+    here, there = (replace(HEALTHY, addresses=(one,), one_of=True) for one in ("10.0.0.1", "10.0.0.2"))
+    dead = ConnectivityCheck(
+        address=there.address, configured=True, addresses=there.addresses, one_of=True, failure=("connection", REFUSED)
+    )
+    found = results(here, dead)
+    assert bad(found)[0] == ("warning", "c1:9093 (10.0.0.2)", "connection"), "the other one answers"
 
 
 NOT_READY = ObservationError(Reason.NOT_READY, "Fetch: the authorizer is not ready, the node knows no leader yet")

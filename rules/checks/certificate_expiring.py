@@ -16,7 +16,8 @@ What it means
 What to do
     1. Renew each certificate that is listed, and install it in the controller's keystore (ssl.keystore.location).
     2. Restart these controllers one by one, the leader last; `kraftwatch safe-to-restart` tells whether the next may be
-       restarted.
+       restarted. `kafka-configs.sh --alter` of a keystore is no substitute: it prints success, and Kafka 4.4 goes on
+       with the former certificate if the new one has another distinguished name. Check what is presented.
     3. Check why the certificates were not renewed: the process that renews them may have stopped.
 
 What not to do
@@ -129,6 +130,8 @@ def _finding(quorum: Quorum, soon: Sequence[Probe], severity: Severity) -> Findi
             *(f"# Renew the certificate of controller {p.node} at {p.endpoint}: it {_when(quorum, p)}" for p in soon),
             f"# Install {'it' if len(nodes) == 1 else 'each'} in the controller's keystore (ssl.keystore.location) and "
             f"restart {'the controller' if len(nodes) == 1 else 'the controllers one by one, the leader last'}",
+            f"# Check what {'it presents' if len(nodes) == 1 else 'each presents'} then: openssl s_client -connect "
+            f"{soon[0].endpoint} </dev/null | openssl x509 -noout -subject -enddate",
             "# Check why it was not renewed in time: the process that renews the certificates may have stopped",
         ),
         starts=tuple(nodes),

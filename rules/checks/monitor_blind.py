@@ -39,7 +39,7 @@ from rules.claims.statement import Statement, statement
 from rules.facts.damaged_log import unreadable_log
 from rules.facts.endpoint import EndpointFault
 from rules.facts.freshness import last_answers, unanswered_sources
-from rules.facts.leadership import UnreachableLeader, rejecting_voters
+from rules.facts.leadership import UnreachableLeader, never_accepted, rejecting_voters
 from rules.facts.outdated_settings import OutdatedSettings, outdated_settings
 from rules.facts.quorum import Facts
 from rules.finding import Finding, FindingFacts, Plain, RuleResult, Severity, Thresholds, UnknownResult, hold
@@ -69,6 +69,10 @@ _DISTRUSTED = (
     " The monitor trusts none of the certificates since the last answer: if the controllers' truststores are like "
     "ssl_cafile, they reject each other too, and there is no leader."
 )
+_NEVER_ACCEPTED = (
+    " No controller has accepted the monitor's login or TLS yet: whether there is a leader, only the controllers know."
+)
+_NO_SCRAM = " With SCRAM a controller that was restarted rejects every login until there is a leader."
 _CONFIGURATION_ERRORS = {
     Reason.DENIED,
     Reason.NOT_AUTHENTICATED,
@@ -114,6 +118,7 @@ def evaluate(facts: Facts, _thresholds: Thresholds) -> Iterable[RuleResult]:
         return
     nothing = len(stale) == len(answers)
     outdated, rejecting = outdated_settings(quorum), rejecting_voters(facts.who_leads) if nothing else ()
+    rejected = bool(rejecting) or (nothing and never_accepted(facts.who_leads))
     # A connection that is rejected shows that the path from outside works.
     critical = nothing and (quorum.vantage is Vantage.INSIDE or bool(rejecting))
     yield Finding(
@@ -121,7 +126,7 @@ def evaluate(facts: Facts, _thresholds: Thresholds) -> Iterable[RuleResult]:
         severity=Severity.CRITICAL if critical else Severity.WARNING,
         summary=statement(
             Statement(_summary(answers, stale, failures, outdated), *_listening(facts, failures)),
-            _rejection(quorum, failures) if rejecting else "",
+            _rejection(quorum, failures, since=bool(rejecting)) if rejected else "",
             _leader_sentence(unreachable),
         ),
         evidence={
@@ -137,7 +142,7 @@ def evaluate(facts: Facts, _thresholds: Thresholds) -> Iterable[RuleResult]:
             failed_nodes=_replaced(facts, failures),
             unobserved=tuple(sorted({failure.reason for failure in failures})) if nothing else None,
         ),
-        remedy=tuple(_remedy(facts, failures, outdated, rejected=bool(rejecting))),
+        remedy=tuple(_remedy(facts, failures, outdated, rejected=rejected)),
     )
 
 
@@ -169,7 +174,10 @@ def _tried_since_gap(quorum: Quorum, source: ObservationSource, answered_at_ms: 
     return answered or any(failure.source is source and failure.reason is not Reason.INTERRUPTED for failure in failed)
 
 
-def _rejection(quorum: Quorum, failures: Sequence[FailedObservation]) -> str:
+def _rejection(quorum: Quorum, failures: Sequence[FailedObservation], *, since: bool) -> str:
+    """`since`: a leader answered before."""
+    if not since:
+        return f"{_NEVER_ACCEPTED}{_NO_SCRAM if quorum.access.scram else ''}"
     return _DISTRUSTED if is_untrusted(quorum, [failure.endpoint for failure in failures]) else _REJECTED
 
 
@@ -177,19 +185,21 @@ def _remedy(
     facts: Facts, failures: Sequence[FailedObservation], outdated: OutdatedSettings | None, *, rejected: bool
 ) -> Iterable[str]:
     advice = tuple(access_steps(facts, failures, outdated))
-    own_file = rejected and is_untrusted(facts.quorum, [failure.endpoint for failure in failures])
-    if own_file:
+    untrusted = is_untrusted(facts.quorum, [failure.endpoint for failure in failures])
+    # What has never worked is more often wrong here than there, but where an outage looks the same.
+    own_first = rejected and (untrusted or not (facts.who_leads.last_ms is not None or facts.quorum.access.scram))
+    if own_first:
         yield from advice
     if rejected:
         yield "# Check on a controller's host, with its own configuration file, whether there is a leader"
         yield describe_status(facts)
         yield (
-            "# If there is none, the controllers reject each other as well: give all of them, one after the other, "
-            "credentials and certificates that the others accept"
+            "# If there is none, or it is rejected too, the controllers reject each other as well: give all of them, "
+            "one after the other, credentials and certificates that the others accept"
         )
         if any(failure.reason is Reason.NOT_AUTHENTICATED for failure in failures):
             yield SCRAM_NEEDS_A_LEADER
-    if not own_file:
+    if not own_first:
         yield from advice
     yield "# Query the quorum from another host as well"
     if not rejected:

@@ -370,6 +370,15 @@ def leaderless(asked: WhoLeads) -> Leaderless | None:
     return Leaderless(answered=asked.one_address_each(), refused=refused, failures=failures)
 
 
+def never_accepted(asked: WhoLeads) -> bool:
+    """Returns whether no leader has answered yet, and all that are configured reject the monitor's login or TLS.
+
+    It cannot distinguish a wrong login from controllers that reject each other.
+    """
+    rejecting = asked.failing({Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED})
+    return asked.last_ms is None and bool(asked.configured) and asked.configured <= rejecting
+
+
 def rejecting_voters(asked: WhoLeads) -> tuple[str, ...]:
     """Returns HOST:PORT of the voters that reject the monitor's login or TLS, if a leader answered it before and so
     many do that no majority is left. Controllers that use the same credentials then reject each other too.

@@ -5,7 +5,8 @@ from collections.abc import Collection, Iterable, Sequence
 from rules.facts.outdated_settings import OutdatedSettings
 from rules.facts.quorum import Facts
 from rules.facts.silent_controllers import SilentController
-from rules.formatting import and_join
+from rules.formatting import and_join, numbered
+from rules.model.identifiers import NodeId
 from rules.model.monitoring import CertificateFault, FailedObservation, ObservationSource, Reason
 from rules.model.quorum import Quorum
 from rules.remedies.endpoint_steps import trust_steps
@@ -18,7 +19,7 @@ ADVICE: dict[Reason, str] = {
     Reason.TIMED_OUT: "Check the network between the monitor and {where}, and whether the processes there hang",
     Reason.UNREACHABLE: "Check routes and firewalls between the monitor and {where}",
     Reason.CLOSED: "Check in the logs at {where} why connections are closed: a TLS listener closes plaintext ones",
-    Reason.NO_LEADER: "Add the addresses of all controllers to bootstrap: {where} does not lead, and no leader answers",
+    Reason.NO_LEADER: "Add the addresses of all controllers to bootstrap: no leader answers at {where}",
     Reason.NOT_READY: "Wait until startup is complete at {where}: the authorizer is not ready there",
     Reason.DENIED: "Allow the monitor's principal {operations} on CLUSTER: it is denied at {where}",
     Reason.NOT_AUTHENTICATED: "Fix the monitor's login: it is rejected at {where}",
@@ -60,6 +61,8 @@ def access_steps(
         endpoints = sorted({failure.endpoint for failure in failures if failure.reason is reason and failure.endpoint})
         where = and_join(endpoints, 4)
         match reason:
+            case Reason.NO_LEADER if named := _named_leaders(failures):
+                yield f"# {_without_named(failures, named, where)}"
             case Reason.DENIED:
                 yield from _allow(facts, failures, where)
             case Reason.UNSUPPORTED if quorum.poll and all(
@@ -96,6 +99,22 @@ def _correct_settings(quorum: Quorum, outdated: OutdatedSettings) -> str:
     bootstrap = ", ".join(f'"{address}"' for address in outdated.addresses)
     protocol = "" if outdated.protocol is None else f" and security_protocol: {outdated.protocol}"
     return f"# Set bootstrap: [{bootstrap}]{protocol} for cluster {quorum.cluster} in kraftwatch's configuration"
+
+
+def _named_leaders(failures: Iterable[FailedObservation]) -> tuple[NodeId, ...]:
+    """Returns which leaders are named by nodes that do not lead."""
+    named = (one.leader_id for one in failures if one.reason is Reason.NO_LEADER and one.leader_id != one.node)
+    return tuple(sorted({node for node in named if node is not None}))
+
+
+def _without_named(failures: Iterable[FailedObservation], named: tuple[NodeId, ...], where: str) -> str:
+    """Returns the step where the leaders that are named do not answer as leaders."""
+    leaders, one = numbered("controller", named), len(named) == 1
+    if {*named} <= {failure.node for failure in failures}:
+        does = "which does not lead" if one else "none of which leads"
+        return f"Read in the controllers' logs why no leader stays: {where} answer and name {leaders}, {does}"
+    is_named = "it is named as leader" if one else "they are named as leaders"
+    return f"Add the address of {leaders} to bootstrap: no leader answers at {where}, where {is_named}"
 
 
 def _allow(facts: Facts, failures: Iterable[FailedObservation], where: str) -> Iterable[str]:

@@ -86,7 +86,8 @@ def replication_table(status: ClusterStatus) -> RenderableType:
         return Group(_headline(status), Text(), empty, Text())
     source = f"reported by leader {status.leader_id} of epoch {or_unknown(status.leader_epoch)}"
     if status.leader_id is None:
-        source = "reported by the last leader: no controller leads now"
+        at = "" if status.described_at_ms is None else f" at {utc_text(status.described_at_ms)}"
+        source = f"reported by the last leader{at}: no controller leads now"
     note = Text(f"  {source}; times by the leader's clock", style="dim")
     return Group(_headline(status), Text(), table, note, Text())
 
@@ -218,8 +219,9 @@ def _voters(status: ClusterStatus) -> RenderableType:
     if not status.endpoints:
         ids = ", ".join(str(voter.id) for voter in status.current_voters)
         return Text(f"  voters: {ids or 'unknown'} (no VotersRecord was read)")
-    # Without a leader the column shows the last DescribeQuorum.
-    activity = "Last activity" if status.leader_id is None else "Activity"
+    # Without a leader the column shows the last DescribeQuorum: what it says was true until then.
+    polled_ms = status.described_at_ms if status.leader_id is None else None
+    activity = "Activity" if polled_ms is None else f"Until {utc_text(polled_ms)}"
     endpoint = "Configured endpoint" if status.mode is QuorumMode.STATIC else "Recorded endpoint"
     names = ("Voter", "DirectoryId", endpoint, "Status", "Probe result", activity)
     elsewhere = any(one.registered not in (None, one.recorded) for one in status.endpoints)

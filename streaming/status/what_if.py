@@ -14,7 +14,7 @@ from rules.answers.what_if import what_if as answered
 from rules.claims.claim import Question
 from rules.facts.doubts import About, Doubt
 from rules.finding import Plain
-from rules.formatting import and_join, plural, visible
+from rules.formatting import and_join, needed_text, plural, visible
 from rules.model.identifiers import Endpoint, Epoch, NodeId
 from rules.model.membership import VoterSet
 from streaming.status.log_dir_status import LogDirContents, cluster_of
@@ -152,6 +152,6 @@ def _conclusion(result: WhatIf) -> str:
 
 
 def _candidate(one: CandidateForecast) -> str:
-    votes = f"controller {one.key.id}: {plural(len(one.reached), 'vote')} of {one.needed} needed"
+    votes = f"controller {one.key.id}: {plural(len(one.reached), 'vote')}, {needed_text(one.needed)}"
     reasons = "; ".join(f"not of {key.id}: {reason}" for key, reason in one.barred.items())
     return f"{votes} ({reasons})" if reasons else votes

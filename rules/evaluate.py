@@ -39,8 +39,9 @@ from rules.formatting import printable_step, visible, visible_evidence
 from rules.model.identifiers import NodeId
 from rules.model.job_state import JobState
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import after_election, with_legend, with_reasons_not_to_start
+from rules.remedies.remedy_commands import after_election, with_legend
 from rules.remedies.start_conditions import start_conditions
+from rules.remedies.start_log import with_log_lines
 from rules.remedies.step import started
 from rules.rule import DeclaredRule, JobRule, Rule
 
@@ -277,7 +278,7 @@ def _whole_remedy(
         conditions[nodes] = start_conditions(facts, nodes)
     first = conditions[nodes]
     own = (step for step in finding.remedy if step not in first)
-    whole = (*first, *with_reasons_not_to_start(after_election(facts, own)))
+    whole = (*first, *with_log_lines(facts, after_election(facts, own)))
     return with_legend(facts.quorum, tuple(map(printable_step, whole)))
 
 

@@ -171,7 +171,7 @@ def _not_registered(facts: Facts, of_broker: BrokerPartitions) -> Finding:
             "recovering_partitions_on_broker": facts.recovering_on[node],
         },
         remedy=(
-            register_again(facts, node, "its replicas catch up")
+            register_again(facts, node)
             if controller is None
             else restarts(f"# If node {node} should be a broker as well, {start_as_broker(node)}", node),
             f"# If it will not come back, move the replicas of broker {node} to other brokers with "

@@ -51,7 +51,7 @@ from rules.model.identifiers import Millis
 from rules.model.monitoring import FailedObservation
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import describe_status
+from rules.remedies.remedy_commands import describe_status, who_follows
 from rules.remedies.start_conditions import COPY_METADATA_FIRST
 from rules.rule import Rule
 
@@ -131,8 +131,7 @@ def _remedy(facts: Facts) -> Iterable[str]:
         "# Then compare topics, configurations and ACLs with what should exist, and create again what is missing: a "
         "topic that is created again has another topic id, and does not use the data in -stray"
     )
-    yield "# Check which controller is the leader now and which replicas follow it"
-    yield describe_status(facts)
+    yield from who_follows(facts)
 
 
 def _is_static(quorum: Quorum) -> bool:

@@ -39,7 +39,7 @@ from rules.model.history import ControllerStart, Election, RecentHistory
 from rules.model.identifiers import Millis, Offset
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import describe_status
+from rules.remedies.remedy_commands import describe_status, who_follows
 from rules.rule import Rule
 
 WINDOW = window_of("elections")
@@ -148,8 +148,7 @@ def _finding(
             "# Check those hosts for long pauses, a slow metadata disk and lost packets",
             "# If the network between the controllers is slow by design, raise controller.quorum.fetch.timeout.ms and "
             "controller.quorum.election.timeout.ms",
-            "# Check which controller is the leader now and which voters follow it",
-            describe_status(facts),
+            *who_follows(facts),
         ),
     )
 

@@ -50,7 +50,7 @@ from rules.model.membership import majority
 from rules.model.quorum import Quorum
 from rules.model.replica import Outage, Poll
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import bring_in_sync, describe_status
+from rules.remedies.remedy_commands import bring_in_sync, compare_log_ends
 from rules.rule import Rule
 
 WINDOW = Threshold(
@@ -225,8 +225,7 @@ def _remedy(
         when = "while" if in_sync_count(statuses) >= majority(len(statuses)) else "once"
         replace_it = f"replace it {when} a majority is in sync: add its successor first, then remove it"
         yield f"# If a controller will not come back, {replace_it}"
-    yield "# Check the log end offset of each voter"
-    yield describe_status(facts)
+    yield from compare_log_ends(facts)
 
 
 def _stable(statuses: tuple[NodeFacts, ...], failing: list[NodeId]) -> list[NodeId]:

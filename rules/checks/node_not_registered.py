@@ -11,7 +11,9 @@ What it means
     - another process has its node id and is alive (DUPLICATE_BROKER_REGISTRATION);
     - it was formatted for another cluster (INCONSISTENT_CLUSTER_ID);
     - it may not do so (CLUSTER_AUTHORIZATION_FAILED);
-    - it was unregistered while it ran: it registers again only when it is restarted.
+    - it was unregistered while it ran: it registers again only when it is restarted;
+    - a controller's first registration timed out, and it does not try again: Kafka 3.9.2, 4.0.1, 4.1.2 and 4.2.0
+      (KAFKA-20247, fixed in 4.2.1 and 4.3.1).
 
 What to do
     1. Read in its log why its registration is refused, and correct that.
@@ -35,11 +37,12 @@ from rules.facts.quorum import Facts
 from rules.facts.replica_lag import last_fetch_text
 from rules.finding import Finding, FindingFacts, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join
+from rules.model.history import Unregistration
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import describe_features, describe_status
+from rules.remedies.remedy_commands import describe_features, describe_status, register_again
 from rules.remedies.step import Act, does, restarts
 from rules.rule import Rule
 
@@ -75,7 +78,11 @@ def _finding(facts: Facts, poll: Poll, node: NodeId, keys: list[ReplicaKey]) -> 
         severity=Severity.WARNING,
         summary=f"Node {node} fetches the metadata log and is not registered, neither as a broker nor as a controller: "
         "it serves no client. "
-        + ("It was unregistered while it ran." if left else "The active controller refuses its registration."),
+        + (
+            "It was unregistered while it ran."
+            if left
+            else "The active controller refuses its registration, or has never received it."
+        ),
         evidence={
             "node": node,
             "failed_nodes": [node],
@@ -87,14 +94,7 @@ def _finding(facts: Facts, poll: Poll, node: NodeId, keys: list[ReplicaKey]) -> 
             "leader_epoch": poll.leader_epoch,
         },
         remedy=(
-            *(
-                (restarts(f"# Restart node {node} if it is meant to run: it registers only when it starts", node),)
-                if left
-                else (
-                    f"# Read in the log of node {node} why its registration is refused: an unsupported feature level, "
-                    "a node id that another process has, another cluster id, a missing permission",
-                )
-            ),
+            _correct(facts, node, left),
             does(f"# If node {node} does not belong to this cluster, stop it", (Act.STOP, (node,))),
             "# Compare the finalized levels with those that its version supports",
             describe_features(facts),
@@ -102,6 +102,18 @@ def _finding(facts: Facts, poll: Poll, node: NodeId, keys: list[ReplicaKey]) -> 
         ),
         facts=FindingFacts(failed_nodes=(node,)),
         starts=(node,),
+    )
+
+
+def _correct(facts: Facts, node: NodeId, left: Unregistration | None) -> str:
+    if node in facts.unregistered_running:
+        return register_again(facts, node)
+    if left:
+        return restarts(f"# Restart node {node} if it is meant to run: it registers only when it starts", node)
+    return (
+        f"# Read in the log of node {node} why its registration is refused: an unsupported feature level, a node id "
+        "that another process has, another cluster id, a missing permission; or that it timed out, after which Kafka "
+        "before 4.2.1 does not try again while the node runs (KAFKA-20247)"
     )
 
 

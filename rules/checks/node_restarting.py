@@ -36,18 +36,19 @@ What it means
 
 What to do
     1. Read the end of each run in the node's log, and what its supervisor says of the exit: out of memory, a full or
-       broken disk, a configuration that is refused, a liveness probe that is too strict. "CorruptRecordException" or
-       "Unknown metadata version" while a controller starts: its newest `.checkpoint` is damaged; move that file away.
-    2. "Encountered fatal fault" in a controller's log: it cannot apply a record of the metadata log. If it "only
-       supports versions" below a finalized level, or says "No MetadataVersion with feature level" (before Kafka 3.9:
-       "with metadata version") or "Unknown metadata id", start it in a version that supports that level. Otherwise
+       broken disk, a configuration that is refused, a liveness probe that is too strict. For a controller the remedy
+       has the phrases of Kafka's log with their causes. "Encountered fatal fault" alone tells nothing: the exception
+       below it does.
+    2. If that says that a controller cannot apply a record ("Error loading metadata log record"), and names no version,
        check whether other controllers fail at the same offset: if they do, it is a bug of this version; if not, this
        controller's copy of the log is wrong, and it needs a new one as after the loss of its disk.
     3. Undo the last change of this node, if the starts began with it.
     4. If a broker does not become stable, shut it down until the cause is known.
 
 What not to do
-    Do not restart another controller while a voter restarts: the quorum may lose its majority.
+    Do not restart another controller while a voter restarts: the quorum may lose its majority. `safe-to-restart`
+    refuses it until that voter has been in sync for twice as long as between any two of its starts, or where the others
+    are a majority without both.
 """
 
 from collections import Counter
@@ -59,6 +60,7 @@ from typing import TypeAlias
 
 from rules.claims.claim import NO, Question, of_each
 from rules.claims.statement import Statement
+from rules.facts.following import Following
 from rules.facts.freshness import log_age_problem, log_read_problem
 from rules.facts.lost_lead import lost_lead_text
 from rules.facts.needs import Need
@@ -82,7 +84,8 @@ from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.membership import majority
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import describe_status
+from rules.remedies.remedy_commands import who_follows
+from rules.remedies.start_log import log_lines
 from rules.rule import Rule
 
 WINDOW = window_of("the starts of a node", "It must run as long for the alert to resolve")
@@ -101,18 +104,12 @@ SLOW_STARTS = Threshold(
     meaning="this many starts of one node within a day are reported, about equally far apart and without a planned "
     "restart that explains them: a node that ends every few hours reaches it, and repairs by hand rarely do",
 )
-_DAMAGED = (
-    '# If its log ends with a CorruptRecordException or "Unknown metadata version", its newest .checkpoint in '
-    "__cluster_metadata-0 is damaged: move that file away and start it, it then uses the one before and the log",
+_RECORD = (
+    '# If it only says "Error loading metadata log record" or "Unable to apply", check whether other controllers fail '
+    "at this offset: if none does, its own copy of the log is wrong, so keep that copy, and set the controller up as "
+    "after the loss of its disk while a majority of the voters is in sync without it"
 )
-_FATAL = (
-    '# If its log says "Encountered fatal fault" and "only supports versions", "No MetadataVersion with" or "Unknown '
-    'metadata id", start it in a version that supports the finalized features',
-    '# If its log says "Encountered fatal fault" at another record, check whether other controllers fail at this '
-    "offset: if none does, its own copy of the log is wrong, so keep that copy, and set the controller up as after the "
-    "loss of its disk while a majority of the voters is in sync without it",
-)
-"""For a controller that cannot apply a record of the metadata log."""
+"""For a controller that cannot apply a record of the metadata log, where its log has no phrase of the table."""
 _ALIKE = 4
 """By what factor two times between starts may differ: Kubernetes doubles the pause before each restart."""
 _RUN_MS = 300_000
@@ -121,6 +118,8 @@ _HOUR_MS, _PLANNED_IN_AN_HOUR = 3_600_000, 2
 """A planned restart of all nodes restarts none more often in an hour: an upgrade may need two."""
 _PLANNED_IN_A_DAY = 8
 """Nor more often in the day whose starts are remembered: nodes that all end every hour, out of memory, reach it."""
+_STABLE_MS = 60_000
+"""At least so long a voter has run that the quorum counts on again after such starts."""
 _ROLLED = 2
 """How many times as many starts are needed while the nodes are restarted in turn."""
 
@@ -163,9 +162,40 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
         others = [[*known.get(other, ()), *of_other] for other, of_other in returns.items() if other != about]
         if about not in loops and (loop := _newest_loop(starts, others, quorum.now_ms, thresholds)):
             loops[about] = loop
-    looping = {node for kind, node in loops if kind is NodeKind.CONTROLLER and _votes(quorum, node)}
+    of_voters = {
+        node: loop for (kind, node), loop in loops.items() if kind is NodeKind.CONTROLLER and _votes(quorum, node)
+    }
+    looping = _Looping(
+        nodes=sorted(of_voters),
+        unstable=frozenset(node for node, loop in of_voters.items() if not _runs_on(facts, node, loop)),
+    )
     for (kind, node), loop in sorted(loops.items()):
-        yield _finding(facts, kind, node, loop, window, sorted(looping))
+        yield _finding(facts, kind, node, loop, window, looping)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Looping:
+    """The voters that restart again and again."""
+
+    nodes: list[NodeId]
+    unstable: frozenset[NodeId]
+    """Those that may end again at any time."""
+
+    def forbids(self, facts: Facts, node: NodeId) -> bool:
+        """Returns whether another controller must not be restarted because of this one: without both, and without the
+        others that may end, there may be no majority.
+        """
+        voters = len(facts.quorum.voting_ids)
+        return node in self.unstable and voters - len(self.unstable) - 1 < majority(voters)
+
+
+def _runs_on(facts: Facts, node: NodeId, starts: Sequence[_Start]) -> bool:
+    """Returns whether a voter is in sync and has run since for twice as long as between any two of these starts."""
+    now_ms = facts.quorum.now_ms if starts[-1].offset is None else facts.quorum.newest_timestamp_ms
+    ran_ms = (now_ms or 0) - starts[-1].timestamp_ms
+    voter = facts.nodes.get(node)
+    in_sync = voter is not None and voter.following is Following.IN_SYNC
+    return in_sync and ran_ms > max(_STABLE_MS, 2 * max(_pauses(starts)))
 
 
 def _newest_loop(
@@ -315,12 +345,11 @@ def _alike(one: int, other: int, window: Millis) -> bool:
 
 
 def _finding(
-    facts: Facts, kind: NodeKind, node: NodeId, starts: Sequence[_Start], window: Millis, looping: list[NodeId]
+    facts: Facts, kind: NodeKind, node: NodeId, starts: Sequence[_Start], window: Millis, looping: _Looping
 ) -> Finding:
-    """`looping`: all voters that restart again and again."""
     quorum = facts.quorum
     subject, broker = Subject(kind, node), quorum.brokers.get(node)
-    is_voter = kind is NodeKind.CONTROLLER and _votes(quorum, node)
+    forbids = kind is NodeKind.CONTROLLER and looping.forbids(facts, node)
     name = str(subject)
     within = starts[-1].timestamp_ms - starts[0].timestamp_ms <= window
     period = f"within {ms_text(window)}" if within else f"since {utc_text(starts[0].timestamp_ms)}"
@@ -333,7 +362,7 @@ def _finding(
         f"last at {utc_text(starts[-1].timestamp_ms)}."
         f"{'' if served else ' It was not unfenced in between: it ends at each start.'}"
         f"{_probed(quorum, node, starts[0]) if probed else _lost_lead(quorum, kind, node, starts)}"
-        f"{_consequence(facts, node, looping)}",
+        f"{_consequence(facts, node, looping.nodes)}",
         evidence={
             "failed_nodes": [node],
             "node": name,
@@ -349,14 +378,12 @@ def _finding(
             f"# Read the end of each run in the log of {name}: why its process ended",
             f"# Check what the supervisor of {name} says of the exits (systemd: systemctl status SERVICE; Kubernetes: "
             "kubectl describe pod POD): out of memory, a signal, a liveness probe",
-            *(_DAMAGED if probed else ()),
-            *(_FATAL if kind is NodeKind.CONTROLLER else ()),
             f"# Undo the last change of the configuration or version of {name}, if the starts began with it",
-            *_shutdown_steps(quorum, kind, node),
-            "# Check which controller is the leader now and which voters follow it",
-            describe_status(facts, excluding=node if kind is NodeKind.CONTROLLER else None),
+            *_shutdown_steps(quorum, kind, node, forbids=forbids),
+            *who_follows(facts, excluding=node if kind is NodeKind.CONTROLLER else None),
+            *((*log_lines(facts), _RECORD) if kind is NodeKind.CONTROLLER else ()),
         ),
-        keep_running=facts.known_controllers - {node} if is_voter else frozenset(),
+        keep_running=facts.known_controllers - {node} if forbids else frozenset(),
     )
 
 
@@ -395,10 +422,10 @@ def _is_broker(facts: Facts, node: NodeId) -> bool:
     return node in facts.quorum.brokers and node not in facts.leftover_brokers
 
 
-def _shutdown_steps(quorum: Quorum, kind: NodeKind, node: NodeId) -> Iterable[str]:
+def _shutdown_steps(quorum: Quorum, kind: NodeKind, node: NodeId, *, forbids: bool) -> Iterable[str]:
     if kind is NodeKind.BROKER:
         yield f"# If it does not become stable, shut broker {node} down until the cause is known"
-    elif _votes(quorum, node):
+    elif forbids:
         others = of_each(Question.RESTART, quorum.voting_ids - {node}, NO)
         yield Statement(f"# Do not restart another controller until controller {node} is stable", *others)
 

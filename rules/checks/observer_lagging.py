@@ -32,7 +32,7 @@ from rules.model.identifiers import START, Millis, ReplicaKey
 from rules.model.membership import BrokerRegistration
 from rules.model.replica import Poll, Replica, ReplicaHistory
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import describe_status
+from rules.remedies.remedy_commands import describe_replication
 from rules.remedies.step import restarts
 from rules.rule import Rule
 
@@ -144,7 +144,7 @@ def _finding(
             f"{poll.leader_id}, its metadata disk, long pauses",
             restarts(f"# If it does not recover, restart broker {node} by a controlled shutdown", node),
             "# Check whether other brokers lag too",
-            describe_status(facts),
+            describe_replication(facts),
         ),
     )
 

@@ -187,7 +187,7 @@ def _remedy(
             yield from directory_steps(facts, broker)
         case Cause.UNREGISTERED:
             assert broker is not None
-            yield register_again(facts, broker, "its replicas lead")
+            yield register_again(facts, broker)
         case Cause.NOT_LEADING:
             emptied = {key.id for _, _, one in sums for key in one.holders if is_emptied(facts.emptied, one, key)}
             if emptied:

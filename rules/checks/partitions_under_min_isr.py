@@ -10,7 +10,10 @@ What it means
     are missing, it is about the one that can come back most easily.
 
     min.insync.replicas is read from the metadata log: the topic's own, else the default of the cluster. What only
-    server.properties has is not known, and 1 is assumed; with KIP-966 the controllers write it to the log.
+    server.properties has is not known, and 1 is assumed. Where KIP-966 is on, as in new clusters from Kafka 4.1 on, the
+    files of the brokers do not count: the active controller has written *its own* value into the log as the default of
+    the cluster, 1 unless its file says more. Compare it (`kafka-configs.sh --describe --entity-type brokers
+    --entity-default`): with 1 this alert does not fire, and one replica alone acknowledges records.
 
 What to do
     1. Bring the broker back, or its log directory.
@@ -120,7 +123,7 @@ def _remedy(facts: Facts, cause: Cause, node: NodeId) -> Iterator[str]:
         case Cause.DIRECTORY:
             yield from directory_steps(facts, node)
         case Cause.UNREGISTERED:
-            yield register_again(facts, node, "its replicas catch up")
+            yield register_again(facts, node)
         case _:
             check = "or check in its log why its heartbeats to the active controller fail"
             yield starts(f"# Start broker {node}, {check}", node)

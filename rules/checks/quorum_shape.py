@@ -9,13 +9,18 @@ What it means
     - Two voters (warning) are worse than one: the quorum stops when either of them fails.
     - One voter (info) is a single point of failure. That is right for a laptop.
     - An even number of four or more (info) tolerates no more failures than the odd number below it, and every election
-      and commit needs one more vote.
+      and commit needs one more vote. Half of them in each of two data centres are the exception: every commit is in
+      both, so no committed record is lost with one of them.
     - More than seven voters (info): every commit waits for at least four other voters, and so many simultaneous
       failures do not happen in practice.
 
 What to do
     Use three voters, or five if the quorum must survive a second failure during maintenance. If voters were removed
-    that still run, make them voters again: the remedy has the commands.
+    that still run, make them voters again: the remedy has the commands. A controller that is to stay removed is stopped
+    first: with `controller.quorum.auto.join.enable`, the default of Confluent Platform 8.2, it adds itself again.
+
+    If half of the voters in each of two data centres are meant to be, disable this rule for the cluster
+    (`rules: {quorum-shape: {enabled: false}}`).
 
 What not to do
     Do not remove a voter while another voter is down: bring that one back first. Do not change two voters at once.
@@ -34,7 +39,7 @@ from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import majority, tolerated_failures
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import add_controller, describe_status, wait_for_pending_change
+from rules.remedies.remedy_commands import add_controller, describe_replication, wait_for_pending_change
 from rules.rule import Rule
 
 MOST = Threshold(
@@ -133,13 +138,15 @@ def _advice(n: int, most: int) -> _Advice | None:
         return (
             Severity.INFO,
             f"Every commit waits for {n // 2} other voters.",
-            "# Remove voters until five remain, one at a time: wait until each removal is committed",
+            "# Remove voters until five remain, one at a time: stop each first, so that it does not join again "
+            "(controller.quorum.auto.join.enable), and wait until its removal is committed",
         )
     if n > 0 and n % 2 == 0:
         return (
             Severity.INFO,
             f"With {n - 1} voters it would tolerate the same number.",
-            f"# Add or remove one controller: {n - 1} voters tolerate the same number of failures",
+            f"# Add or remove one controller: {n - 1} voters tolerate the same number of failures; keep them if half "
+            "of them are in each of two data centres, because every commit is then in both",
         )
     return None
 
@@ -169,7 +176,7 @@ def _finding(facts: Facts, voters: list[NodeId], severity: Severity, consequence
             f"kraft.version to 1 (the ids of the present voters: {and_join(voters)})"
             if quorum.committed is None
             else f"# Before you change anything, check that every voter (ids: {and_join(voters)}) is caught up",
-            describe_status(facts),
+            describe_replication(facts),
         ),
     )
 

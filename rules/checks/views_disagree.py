@@ -45,7 +45,7 @@ from rules.model.identifiers import Epoch, NodeId
 from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import contradiction_steps, describe_status
+from rules.remedies.remedy_commands import contradiction_steps, describe_status, who_follows
 from rules.rule import Rule
 
 _VOTERS_SETTING = "controller.quorum.voters"
@@ -210,8 +210,7 @@ def _remedy(facts: Facts, view: LeaderView, leader: NodeId) -> tuple[str, ...]:
         f"# Check in the log of {_subject(view)} why it does not hear from controller {leader}: network, name "
         "resolution, endpoints",
         "# Restart it when it can reach the other controllers; do not restart another voter",
-        "# Check which replicas fetch from the leader",
-        describe_status(facts, excluding=view.node),
+        *who_follows(facts, excluding=view.node),
     )
 
 

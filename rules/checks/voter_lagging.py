@@ -40,7 +40,7 @@ from rules.formatting import needed_text, utc_text
 from rules.model.membership import majority
 from rules.model.replica import Poll
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import bring_in_sync, describe_status
+from rules.remedies.remedy_commands import bring_in_sync, compare_log_ends
 from rules.rule import Rule
 
 
@@ -102,7 +102,7 @@ def _finding(facts: Facts, poll: Poll, status: NodeFacts, state: Readiness) -> F
         },
         facts=FindingFacts(failed_nodes=failed),
         starts=failed,
-        remedy=(*bring_in_sync(facts, status), "# Check the log end offset of each voter", describe_status(facts)),
+        remedy=(*bring_in_sync(facts, status), *compare_log_ends(facts)),
     )
 
 

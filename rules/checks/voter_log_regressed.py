@@ -43,7 +43,7 @@ from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.model.replica import LogRegression, Poll, Replica
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import describe_status
+from rules.remedies.remedy_commands import describe_replication
 from rules.remedies.start_conditions import keep_until_caught_up
 from rules.rule import Rule
 
@@ -103,7 +103,7 @@ def _remedy(facts: Facts, poll: Poll, row: Replica, *, caught_up: bool) -> Itera
     if not caught_up:
         yield keep_until_caught_up(node, (voter.key.id for voter in poll.voters if voter.key.id != node))
         yield f"# Check that controller {node} runs and fetches, and compare its log end offset with the leader's"
-        yield describe_status(facts, excluding=node)
+        yield describe_replication(facts, excluding=node)
     yield (
         f"# Find out what changed the metadata directory of controller {node}: a restored backup or volume snapshot, "
         "an empty volume, or a mount that was missing when Kafka started"

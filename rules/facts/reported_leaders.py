@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from rules.facts.following import following
 from rules.facts.freshness import fresh_poll, fresh_views
-from rules.model.identifiers import Epoch, Millis, NodeId
+from rules.model.identifiers import START, Epoch, Millis, NodeId
 from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
@@ -61,19 +61,34 @@ def reported_leaders(quorum: Quorum) -> tuple[Epoch, tuple[NodeId, ...]] | str:
 
     That is the newest one that is reported: see `leaders_of_newest_epoch`. If it is newer than that of the known
     leader, who still answers, only a minority reports it: the known leader is compared with. If it is older, by the
-    log, only an epoch with two leaders counts.
+    log or by a controller that has heard of a newer one since its leader answered, only an epoch with two leaders
+    counts.
     """
-    poll = fresh_poll(quorum)
-    newest = leaders_of_newest_epoch(fresh_views(quorum), poll)
+    poll, views = fresh_poll(quorum), fresh_views(quorum)
+    newest = leaders_of_newest_epoch(views, poll)
     if newest is None:
         return "no controller knows a leader"
-    if quorum.leader_epoch is not None and newest[0] < quorum.leader_epoch and len(newest[1]) == 1:
-        return f"no controller has reported the leader of epoch {quorum.leader_epoch} yet"
+    later = _later_epoch(quorum, newest[0], views, poll)
+    if later is not None and len(newest[1]) == 1:
+        return f"no controller has reported the leader of epoch {later} yet"
     if quorum.leader_epoch is None or quorum.leader_id is None or newest[0] <= quorum.leader_epoch:
         return newest
     if poll is None or poll.leader_id != quorum.leader_id:
         return f"the leader of epoch {newest[0]} has not answered yet"
     return quorum.leader_epoch, (quorum.leader_id,)
+
+
+def _later_epoch(quorum: Quorum, epoch: Epoch, views: Iterable[LeaderView], poll: Poll | None) -> Epoch | None:
+    """Returns a later epoch, of which no leader is reported: of the log, or of a controller that was in it after the
+    leader of this epoch had answered. None without one.
+    """
+    if quorum.leader_epoch is not None and epoch < quorum.leader_epoch:
+        return quorum.leader_epoch
+    answers = [view.observed_at_ms for view in views if view.log is not None and view.leader_epoch == epoch]
+    answers += [poll.observed_at_ms] if poll is not None and poll.leader_epoch == epoch else []
+    led_ms = max(answers, default=START)
+    since = (view.leader_epoch for view in views if view.since_ms > led_ms and view.leader_epoch is not None)
+    return max((one for one in since if one > epoch), default=None)
 
 
 def disagreeing_views(quorum: Quorum) -> tuple[LeaderView, ...]:

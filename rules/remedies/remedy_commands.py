@@ -39,15 +39,6 @@ LEGEND = (
     "in it"
 )
 """The last line of a remedy for a secured cluster: the tools do not read the listener.name.* keys of a node."""
-WHY_NOT_UP = (
-    "# If a controller does not stay up, or is started again and again already (one that ends before it listens looks "
-    "as if it were down), the end of its server.log says why (systemd: journalctl -u SERVICE; Kubernetes: kubectl logs "
-    "POD --previous): too little memory, a full disk, a port in use, a log directory that is missing, locked, not "
-    "formatted or not writable, a version that does not support the finalized features "
-    '("only supports versions", "No MetadataVersion with", "Unknown metadata id"), or a damaged newest .checkpoint in '
-    '__cluster_metadata-0 (CorruptRecordException, "Unknown metadata version"), to be moved away'
-)
-"""After the steps that start a controller."""
 SCRAM_NEEDS_A_LEADER = (
     "# With SCRAM a restarted controller accepts no login before there is a leader, because the credentials are in the "
     "metadata log: give the controllers' listener PLAIN, GSSAPI or mutual TLS"
@@ -55,7 +46,6 @@ SCRAM_NEEDS_A_LEADER = (
 """After a step about controllers that may reject each other's logins."""
 WAIT_FOR_LEADER = "# Wait until a leader is elected: without one the next command times out"
 _PROCESS_STATES = "T is stopped (kill -CONT PID), D waits for a disk"
-_STARTS = ("# Start controller", "# Start the controller", "# Then restart controller")
 _LEADER_TOOLS = (QUORUM_TOOL, FEATURES_TOOL, _CLUSTER_TOOL)
 _LOGIN_OPTION = "--command-config $NODE_PROPERTIES"
 _OLD_LOGIN_OPTION = "--config $NODE_PROPERTIES"
@@ -112,10 +102,25 @@ def describe_status(facts: Facts, excluding: NodeId | None = None) -> str:
     return f"{QUORUM_TOOL} {_connection(facts, excluding=excluding)} describe --status"
 
 
-def describe_replication(facts: Facts, at: str | None = None) -> str:
+def describe_replication(facts: Facts, at: str | None = None, excluding: NodeId | None = None) -> str:
     """Returns the command that shows what a leader's replicas fetch; `at`: HOST:PORT of a certain controller."""
-    where = _connection(facts) if at is None else _with_login(facts, "--bootstrap-controller", shlex.quote(at))
+    where = (
+        _connection(facts, excluding=excluding)
+        if at is None
+        else _with_login(facts, "--bootstrap-controller", shlex.quote(at))
+    )
     return f"{QUORUM_TOOL} {where} describe --replication"
+
+
+def compare_log_ends(facts: Facts) -> tuple[str, str]:
+    """Returns the step and the command that show where the log of each voter ends: `describe --status` does not."""
+    return "# Check the log end offset of each voter", describe_replication(facts)
+
+
+def who_follows(facts: Facts, excluding: NodeId | None = None) -> tuple[str, str]:
+    """Returns the step and the command that show the leader and who fetches from it."""
+    step = "# Check which controller is the leader now and which voters follow it"
+    return step, describe_replication(facts, excluding=excluding)
 
 
 def contradiction_steps(facts: Facts) -> tuple[str, ...]:
@@ -164,13 +169,13 @@ def describe_log_dirs(facts: Facts, broker: NodeId) -> str:
     return f"kafka-log-dirs.sh {where} --describe --broker-list {broker}"
 
 
-def register_again(facts: Facts, broker: NodeId, then: str) -> str:
-    """Returns the step after which a broker that was unregistered is registered again; `then`: what follows."""
+def register_again(facts: Facts, broker: NodeId) -> str:
+    """Returns the step after which a broker that was unregistered is registered again."""
     if broker in facts.unregistered_running:
         return restarts(
-            f"# Restart broker {broker} with its own disks: it runs, registers only when it starts, and {then}", broker
+            f"# Restart broker {broker} with its own disks: it runs, and registers only when it starts", broker
         )
-    return starts(f"# Start broker {broker} with its own disks: it registers again, and {then}", broker)
+    return starts(f"# Start broker {broker} with its own disks: it registers again when it starts", broker)
 
 
 def directory_steps(facts: Facts, broker: NodeId) -> tuple[str, ...]:
@@ -214,16 +219,6 @@ def after_election(facts: Facts, remedy: Iterable[str]) -> Iterable[str]:
             yield WAIT_FOR_LEADER
         waited = waited or step.startswith(("# Wait", *_LEADER_TOOLS))
         yield step
-
-
-def with_reasons_not_to_start(remedy: Iterable[str]) -> Iterable[str]:
-    """Yields the remedy; after the last of its steps that start a controller, where to look if it does not stay up."""
-    steps = tuple(remedy)
-    last = max((at for at, step in enumerate(steps) if step.startswith(_STARTS)), default=None)
-    for at, step in enumerate(steps):
-        yield step
-        if at == last:
-            yield WHY_NOT_UP
 
 
 def _connection(facts: Facts, excluding: NodeId | None = None, since: int = _TOOLS_REACH_CONTROLLERS) -> str:

@@ -228,7 +228,7 @@ def test_a_controller_with_a_torn_snapshot_ends_at_each_start_and_is_told_from_o
         quorum.await_state(lambda state: all(each.caught_up for each in state.voters), what="all voters in sync")
 
     assert "Each time its endpoint refused connections before. It has not registered since" in fired.summary
-    assert "its newest .checkpoint in __cluster_metadata-0 is damaged: move that file away" in "\n".join(fired.remedy)
+    assert "its newest .checkpoint in __cluster_metadata-0 is damaged; move that file away" in "\n".join(fired.remedy)
     assert "Unknown metadata version" in node.log_file.read_text(encoding="utf-8")
 
 

@@ -40,6 +40,7 @@ from tests.situation.kept import once_for_each_quorum
 
 CASES = Path(__file__).parents[1] / "unit" / "rules" / "cases"
 _LONG, _FIRST_WORDS = 80, 8
+_IN_LOG = '" in its log: '
 _OUTPUTS = ("summary", "text", "evidence", "hold", "findings")
 _CHOICES = ("resolved", "about", "set", "each", *_OUTPUTS)
 
@@ -93,14 +94,19 @@ def file_text(path: Path) -> str:
     cases = {case.number: case for case in cases_of(path)}
     blocks, written = [], set[str]()
     for number, (above, _) in enumerate(commands_of(path.read_text(encoding="utf-8")), 1):
-        output = [] if number not in cases else ["----", *(_once(line, written) for line in cases[number].output())]
+        lines = () if number not in cases else (_once(line, written) for line in cases[number].output())
+        output = [] if number not in cases else ["----", *(line for line in lines if line is not None)]
         blocks.append("\n".join([*above, *output]))
     return "\n\n".join(blocks) + "\n"
 
 
-def _once(line: str, written: set[str]) -> str:
-    """Returns a line; of a long step that was written before only its first words."""
+def _once(line: str, written: set[str]) -> str | None:
+    """Returns a line; of a long step that was written before only its first words, of a phrase of a log nothing."""
     number, dot, step = line.partition(". ")
+    if _IN_LOG in step:
+        known = step in written
+        written.add(step)
+        return None if known else line
     if not (dot and number.strip().isdigit() and len(step) > _LONG and not step.startswith("$")):
         return line
     if step not in written:

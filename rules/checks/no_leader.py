@@ -312,7 +312,7 @@ def _voters(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> s
     if not voters:
         if not state.answered:
             return "Every configured controller refuses connections."
-        return f"Reported by {and_join(state.answered, 3)}."
+        return f"Reported by {and_join(state.answered, 3)}.{_silent_text(facts)}"
     sentences = [*_obstacles(facts, voters)]
     running, needed = reached_voters(facts, voters), majority(len(voters))
     if not sentences:
@@ -335,6 +335,12 @@ def _voters(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> s
             claim(Question.REACHED, running),
         ),
     )
+
+
+def _silent_text(facts: Facts) -> str:
+    silent = facts.who_leads.silent
+    places, reasons = sorted({one.endpoint for one in silent}), sorted({one.reason for one in silent})
+    return f" No answer from {and_join(places, 4)} ({and_join(reasons)})." if silent else ""
 
 
 def _obstacles(facts: Facts, voters: tuple[NodeFacts, ...]) -> Iterable[str]:

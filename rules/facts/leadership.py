@@ -127,6 +127,12 @@ class WhoLeads:
         return self.newer({Reason.REFUSED})
 
     @cached_property
+    def silent(self) -> tuple[FailedObservation, ...]:
+        """What failed since then at an address where no answer came, and no connection was refused."""
+        failures = self.newer({*Reason} - NO_LEADER_REASONS - {Reason.REFUSED})
+        return tuple(failure for failure in failures if failure.endpoint)
+
+    @cached_property
     def answered(self) -> set[Asked]:
         """The nodes that answer that they do not lead."""
         return self.at(failure.endpoint for failure in self.reporting)

@@ -13,7 +13,8 @@ from rules.remedies.endpoint_steps import trust_steps
 from rules.remedies.remedy_commands import allow
 
 ADVICE: dict[Reason, str] = {
-    Reason.UNRESOLVABLE: "Look up the controllers' names on the monitor's host: no address is found for {where}",
+    Reason.UNRESOLVABLE: "Look up the controllers' names on the monitor's host, and on their own: no address is found "
+    "for {where}",
     Reason.RESOLVER_FAILED: "Fix name resolution on the monitor's host: the resolver failed for {where}",
     Reason.REFUSED: "Check the addresses, whether controllers run, and firewalls: connections are refused at {where}",
     Reason.TIMED_OUT: "Check the network between the monitor and {where}, and whether the processes there hang",
@@ -107,14 +108,15 @@ def _named_leaders(failures: Iterable[FailedObservation]) -> tuple[NodeId, ...]:
     return tuple(sorted({node for node in named if node is not None}))
 
 
-def _without_named(failures: Iterable[FailedObservation], named: tuple[NodeId, ...], where: str) -> str:
+def _without_named(failures: Sequence[FailedObservation], named: tuple[NodeId, ...], where: str) -> str:
     """Returns the step where the leaders that are named do not answer as leaders."""
     leaders, one = numbered("controller", named), len(named) == 1
-    if {*named} <= {failure.node for failure in failures}:
-        does = "which does not lead" if one else "none of which leads"
-        return f"Read in the controllers' logs why no leader stays: {where} answer and name {leaders}, {does}"
-    is_named = "it is named as leader" if one else "they are named as leaders"
-    return f"Add the address of {leaders} to bootstrap: no leader answers at {where}, where {is_named}"
+    are_named, do = ("is named as leader", "does") if one else ("are named as leaders", "do")
+    if not {*named} <= {failure.node for failure in failures}:
+        return f"Add the address of {leaders} to bootstrap: {leaders} {are_named} at {where}"
+    if not {*named} <= {failure.node for failure in failures if failure.reason is Reason.NO_LEADER}:
+        return f"Find out first why {leaders} {do} not answer: {leaders} {are_named} at {where}"
+    return f"Read in the controllers' logs why no leader stays: {leaders} {are_named} at {where}, and {do} not lead"
 
 
 def _allow(facts: Facts, failures: Iterable[FailedObservation], where: str) -> Iterable[str]:

@@ -16,12 +16,13 @@ from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import majority
 from rules.model.monitoring import Connection, Resolution
 from rules.model.quorum import Quorum
+from rules.remedies.access_steps import access_steps
 from rules.remedies.endpoint_steps import certificate_steps
 from rules.remedies.remedy_commands import (
     SCRAM_NEEDS_A_LEADER,
     bring_back,
     bring_in_sync,
-    describe_replication,
+    compare_log_ends,
     describe_status,
     find_host,
     find_what_is_slow,
@@ -90,10 +91,12 @@ def election_steps(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...
             SCRAM_NEEDS_A_LEADER,
         ]
         return (*steps, "# Check which controller is the leader", describe_status(facts))
+    if not voters:
+        steps += access_steps(facts, facts.who_leads.silent, None)
     if not voters and state.refused:
         # The voters' endpoints are not known: the quorum is static, or its log was never read.
         controllers = "controller" if len(state.refused) == 1 else "controllers"
-        steps = [f"# Start the {controllers} at {and_join(state.refused)}: connections are refused there"]
+        steps += [f"# Start the {controllers} at {and_join(state.refused)}: connections are refused there"]
         if state.never_answered:
             steps.append(f"# If they run elsewhere, correct bootstrap of cluster {quorum.cluster} in the configuration")
     steps = [*_permission_steps(facts), *steps]
@@ -132,7 +135,7 @@ def commit_steps(facts: Facts, leader: NodeId, missing: Collection[NodeFacts]) -
             "committed"
         )
         steps.append("# Wait until a leader is elected and commits")
-    return (*steps, "# Check the log end offset of each voter", describe_replication(facts))
+    return (*steps, *compare_log_ends(facts))
 
 
 def _hosts(nodes: list[NodeId]) -> str:

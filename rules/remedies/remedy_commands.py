@@ -277,7 +277,9 @@ def unregister_controller(facts: Facts, node: NodeId) -> str:
 
 def bring_back(facts: Facts, node: NodeId) -> Iterable[str]:
     """Yields the steps for a voter that does not fetch: start it, or find out why it hangs before it is restarted."""
-    endpoint = facts.quorum.recorded_endpoint(node)
+    known = facts.nodes.get(node)
+    probed = known.probe.endpoint if known is not None and known.probe is not None else None
+    endpoint = facts.quorum.recorded_endpoint(node) or probed
     at = f" at {endpoint}" if endpoint else ""
     match facts.nodes.process(node):
         case Process.DOWN:

@@ -402,7 +402,11 @@ def missing_since(machine: Machine, since_ms: Millis, *, log: bool) -> Iterator[
     if log and (quorum.log_fetched_at_ms is None or quorum.log_fetched_at_ms < since_ms):
         yield "the metadata log was not answered"
     elif log and (machine.behind or quorum.last_offset is None):
-        yield f"the metadata log is read up to offset {machine.log.position} of {quorum.high_watermark}"
+        position, committed = machine.log.position, quorum.high_watermark
+        read = "is not read yet" if position < 0 else f"is read up to offset {position}"
+        yield f"the metadata log {read}" + (
+            ": its leader commits nothing" if committed is None else f", of {committed}"
+        )
     if quorum.poll is None or quorum.poll.observed_at_ms < since_ms:
         yield "DescribeQuorum was not answered"
     for node in sorted(quorum.voting_ids) if log else ():

@@ -21,18 +21,19 @@ _PEM = serialization.Encoding.PEM
 class LabCertificateAuthority:
     """Its certificate is `file`. Issued PEM files (key, certificate, CA certificate) are written to the same folder."""
 
-    def __init__(self, folder: Path) -> None:
-        """Creates a key and a self-signed certificate."""
+    def __init__(self, folder: Path, issuer: "LabCertificateAuthority | None" = None) -> None:
+        """Creates a key and a certificate: self-signed, or an intermediate one, issued by `issuer`."""
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = _name("kraftwatch lab CA")
+        self._name = _name("kraftwatch lab CA" if issuer is None else "kraftwatch lab intermediate CA")
+        signer = self if issuer is None else issuer
         self._certificate = (
-            self._builder(self._name, self._key, days=_VALID_DAYS)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            signer._builder(self._name, self._key, days=_VALID_DAYS)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=1 if issuer is None else 0), critical=True)
             .add_extension(_key_usage(signs_certificates=True), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
-            .sign(self._key, hashes.SHA256())
+            .sign(signer._key, hashes.SHA256())
         )
         self.file = folder / "ca.pem"
         """The trust store of clients."""

@@ -55,6 +55,8 @@ class ConnectivityCheck:
     """DescribeCluster: the cluster id and every registered controller."""
     skew_ms: int | None = None
     """How far the leader's clock is ahead of this machine's clock."""
+    took_ms: int | None = None
+    """How long all of it took."""
 
     @property
     def place(self) -> str:
@@ -105,13 +107,17 @@ class _Checker:
             alike = [one for one in addresses if (":" in one) == (":" in addresses[0])]
             if len(alike) > 1:
                 return await self._loop.gather(self._check_at(address, one, configured=configured) for one in alike)
-        return [await self._check(address, configured=configured)]
+        return [await self._timed(self._check(address, configured=configured))]
 
     async def _check_at(self, address: Address, one: str, *, configured: bool) -> ConnectivityCheck:
         cluster = replace(self._cluster, resolve={**self._cluster.resolve, address.host: one})
         with closing(Client(self._loop, cluster, self._client.rate_limiter)) as client:
-            check = await _Checker(client, cluster)._check(address, configured=configured)
+            check = await self._timed(_Checker(client, cluster)._check(address, configured=configured))
             return replace(check, addresses=(one,), one_of=True)
+
+    async def _timed(self, checking: Awaitable[ConnectivityCheck]) -> ConnectivityCheck:
+        began = self._loop.now()
+        return replace(await checking, took_ms=round((self._loop.now() - began) * 1_000))
 
     async def _check(self, address: Address, *, configured: bool) -> ConnectivityCheck:
         check = ConnectivityCheck(address=address, configured=configured)

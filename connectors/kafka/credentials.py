@@ -24,6 +24,8 @@ from rules.model.monitoring import Reason
 
 SECRET_FILE_OPTIONS = frozenset({"sasl_oauth_token_file", "sasl_plain_password_file", "ssl_password_file"})
 """kraftwatch's own options; kafka-python does not know them."""
+TLS_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+"""Those that kraftwatch uses, by Kafka's names: the options `ssl_minimum_version` and `ssl_maximum_version`."""
 _TLS_FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
 
 
@@ -79,7 +81,13 @@ def tls_context(options: Mapping[str, Any]) -> ssl.SSLContext:
         if options.get(name):
             _require_readable(name, str(options[name]))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.minimum_version = TLS_VERSIONS[str(options.get("ssl_minimum_version", "TLSv1.2"))]
+    context.maximum_version = TLS_VERSIONS[str(options.get("ssl_maximum_version", "TLSv1.3"))]
+    if options.get("ssl_ciphers"):
+        _set_ciphers(context, str(options["ssl_ciphers"]))
+    if options.get("ssl_partial_chain"):
+        # Java trusts each certificate of its trust store, and not only roots.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.check_hostname = bool(options.get("ssl_check_hostname", True))
     if options.get("ssl_cafile"):
         _load_trust(context, options, "ssl_cafile")
@@ -128,6 +136,14 @@ def token_expires_at(options: Mapping[str, Any]) -> float | None:
     except (KeyError, OSError, ValueError, TypeError, OverflowError, binascii.Error):
         return None
     return expires_at
+
+
+def _set_ciphers(context: ssl.SSLContext, ciphers: str) -> None:
+    try:
+        context.set_ciphers(ciphers)
+    except ssl.SSLError as problem:
+        detail = f"OpenSSL of this host has none of the cipher suites {ciphers}"
+        raise ObservationError(Reason.TLS_FAILED, detail) from problem
 
 
 def _load_trust(context: ssl.SSLContext, options: Mapping[str, Any], name: str) -> None:

@@ -26,8 +26,10 @@ _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _LISTING_ATTEMPTS = 10
 """How often a folder is listed because Kafka deleted one of its files during the listing."""
 META_PROPERTIES = "meta.properties"
-_PAIR = re.compile(r"\s*([^\s=:#!][^\s=:]*)\s*[=:]?\s*(.*)")
-_ESCAPED = re.compile(r"\\(.)")
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_PAIR = re.compile(r"((?:\\.|[^\\\s=:])+)\s*[=:]?\s*(.*)")
+_ESCAPED = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)")
+_CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 QUORUM_STATE = "quorum-state"
 _NO_NODE = -1
 _NO_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -235,15 +237,41 @@ def read_meta_properties(partition: Path) -> MetaProperties | None:
     )
 
 
-def properties_of(content: bytes) -> dict[str, str]:
-    """Returns the keys and values of a Java properties file."""
-    return dict(pair for line in content.decode("latin-1").splitlines() if (pair := _property(line)))
+def properties_of(content: bytes, encoding: str = "latin-1") -> dict[str, str]:
+    """Returns the keys and values of a Java properties file (`Properties.load`), without white space behind values.
+
+    Kafka reads its own files as Latin-1, and what its FileConfigProvider names as UTF-8.
+    """
+    return dict(pair for line in _lines(content.decode(encoding)) if (pair := _property(line)))
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Yields the lines: one that ends with a backslash goes on in the next."""
+    begun = ""
+    for part in _LINE_END.split(text):
+        line = part.lstrip(" \t\f")
+        if not begun and line.startswith(("#", "!")):
+            continue
+        if (len(line) - len(line.rstrip("\\"))) % 2:
+            begun += line[:-1]
+            continue
+        yield begun + line
+        begun = ""
+    yield begun
 
 
 def _property(line: str) -> tuple[str, str] | None:
-    """Returns key and value of one line of a Java properties file; None for a comment or an empty line."""
+    """Returns key and value of one line of a Java properties file; None for an empty one."""
     found = _PAIR.fullmatch(line)
-    return None if found is None else (found[1], _ESCAPED.sub(r"\1", found[2].rstrip()))
+    return None if found is None else (_unescaped(found[1]), _unescaped(found[2].rstrip()))
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPED.sub(lambda one: _character(one[1]), text)
+
+
+def _character(escape: str) -> str:
+    return chr(int(escape[1:], 16)) if len(escape) > 1 else _CONTROL.get(escape, escape)
 
 
 def _property_number(text: str | None) -> int | None:

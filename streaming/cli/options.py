@@ -61,6 +61,16 @@ CheckpointFolder: TypeAlias = Annotated[
     str | None,
     typer.Option(help="The job's --checkpoint folder or work_dir; default: kraftwatch-checkpoint.", metavar="DIR"),
 ]
+StepTimeout: TypeAlias = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        parser=_timeout,
+        help="How long each step of a dial may take, such as 2s; default: 3s.",
+        metavar="DURATION",
+        show_default=False,
+    ),
+]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON to stdout, one object per line.")]
 Duration: TypeAlias = Annotated[
     str | None, typer.Option("--for", help="The duration, such as 30m, 2h or 3d.", metavar="DURATION")

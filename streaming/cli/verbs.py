@@ -32,6 +32,12 @@ _VERBS = (
     ),
     (
         _ON_CALL,
+        "witness",
+        "witness:witness",
+        "Dial the other controllers as this host's controller does, and say which it does not reach.",
+    ),
+    (
+        _ON_CALL,
         "explain",
         "explain:explain",
         "Explain a rule: its meaning, what to do, what not to do, its thresholds.",

@@ -21,6 +21,7 @@ from rules.facts.freshness import fresh_poll
 from rules.facts.quorum import Facts
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
+from rules.model.witness import DialStep
 from streaming.status.what_if import what_if
 from tests.cli import program
 from tests.eventually import eventually
@@ -195,7 +196,7 @@ def test_nothing_counts_on_a_controller_whose_certificate_is_of_another_authorit
     assert "SSL handshake failed" in quorum.node(other).log_file.read_text(encoding="utf-8")
 
 
-MONITOR = "monitor"
+MONITOR, MONITOR_CA = "monitor", "monitor-ca.pem"
 _ECDSA = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 Changed = Callable[[Lab], Mapping[str, str]]
@@ -223,31 +224,47 @@ def has_a_certificate_for_another_name(lab: Lab) -> Mapping[str, str]:
     return {"ssl.keystore.location": str(renewed)}
 
 
+def leaves_out_its_intermediate_certificate(lab: Lab) -> Mapping[str, str]:
+    """The monitor trusts the intermediate authority too, the others the root alone."""
+    intermediate = LabCertificateAuthority(lab.directory / "intermediate", issuer=lab.security.authority)
+    issued = intermediate.issue("server")
+    key, own, _ = issued.read_text(encoding="utf-8").split("-----BEGIN CERTIFICATE-----")
+    issued.write_text(f"{key}-----BEGIN CERTIFICATE-----{own}", encoding="utf-8")
+    with (lab.directory / MONITOR_CA).open("a", encoding="utf-8") as trusted:
+        trusted.write(intermediate.file.read_text(encoding="utf-8"))
+    lab.security.trust(intermediate.file)
+    return {"ssl.keystore.location": str(issued)}
+
+
 @pytest.mark.parametrize(
-    "change",
+    ("change", "step"),
     [
-        lets_in_the_monitor_alone,
-        knows_the_login_of_the_monitor_alone,
-        has_a_key_that_the_others_cannot_use,
-        has_a_certificate_for_another_name,
+        (lets_in_the_monitor_alone, DialStep.PERMISSION),
+        (knows_the_login_of_the_monitor_alone, DialStep.LOGIN),
+        (has_a_key_that_the_others_cannot_use, DialStep.TLS),
+        (has_a_certificate_for_another_name, DialStep.TLS),
+        (leaves_out_its_intermediate_certificate, DialStep.TLS),
     ],
 )
 def test_nothing_counts_on_a_controller_that_answers_the_monitor_and_not_its_peers(
-    lab: MakeLab, tmp_path: Path, change: Changed
+    lab: MakeLab, tmp_path: Path, change: Changed, step: DialStep
 ) -> None:
+    """The hosts of its peers see it before any loss, with their own properties (`kraftwatch witness`)."""
     shared = {
         "super.users": f"User:{ADMIN};User:{MONITOR}",
         "ssl.enabled.protocols": "TLSv1.2",
         "ssl.cipher.suites": _ECDSA,
     }
     quorum = lab(controllers=3, brokers=0, users=[MONITOR], properties=shared)
-    leader, (changed, _) = quorum.leader, quorum.followers
+    leader, (changed, other) = quorum.leader, quorum.followers
+    trusted = quorum.directory / MONITOR_CA
+    trusted.write_bytes(quorum.security.ca_file.read_bytes())
     config = tmp_path / "kraftwatch.yaml"
     section = {
         "name": NAME,
         "bootstrap": quorum.bootstrap,
         "security_protocol": "SASL_SSL",
-        "ssl_cafile": str(quorum.security.ca_file),
+        "ssl_cafile": str(trusted),
         "ssl_check_hostname": False,
         "sasl_mechanism": "PLAIN",
         "sasl_plain_username": MONITOR,
@@ -266,7 +283,19 @@ def test_nothing_counts_on_a_controller_that_answers_the_monitor_and_not_its_pee
             ("safe-to-restart", "what-if"), exit_code
         )
 
+    def seen_from(node: int) -> tuple[int, Mapping[int, tuple[str, str | None]]]:
+        ended = program.kraftwatch("witness", quorum.node(node).properties_file, "--json")
+        peers = json.loads(ended.stdout)["peers"]
+        return ended.exit_code, {peer["node"]: (peer["reached"], peer["step"]) for peer in peers}
+
+    def is_seen(reached: Mapping[tuple[int, int], tuple[str, str | None]]) -> None:
+        for node in quorum.controllers:
+            others = sorted({*quorum.controllers} - {node})
+            seen = {one: reached.get((node, one), ("yes", None)) for one in others}
+            assert seen_from(node) == (0 if set(seen.values()) == {("yes", None)} else 1, seen)
+
     eventually(partial(is_answered, 0), within_s=90)
+    eventually(partial(is_seen, {}), within_s=60)
 
     file = quorum.node(changed).properties_file
     lines = "".join(f"{name}={value}\n" for name, value in change(quorum).items())
@@ -278,6 +307,7 @@ def test_nothing_counts_on_a_controller_that_answers_the_monitor_and_not_its_pee
     eventually(partial(is_answered, _UNKNOWN), within_s=90)
     assert [one["node_id"] for one in said(*questions[0])[1]["undecided"]] == [changed]
     assert said("check")[0] != 0
+    eventually(partial(is_seen, {(node, changed): ("no", step) for node in (leader, other)}), within_s=60)
 
     quorum.kill(leader)
 

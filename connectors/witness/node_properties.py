@@ -1,0 +1,267 @@
+"""Reads a controller's own properties file as Kafka does, as far as it says how this node dials the other controllers.
+
+A controller dials with the first of `controller.listener.names`. What `listener.name.NAME.` says of that listener comes
+before what is said in general (AbstractConfig.valuesWithPrefixOverride), and its login is that of the listener's JAAS
+context (JaasContext.loadServerContext). Values may come from config providers (KIP-297). Secrets are in the options
+alone.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from connectors.errors import ObservationError, UsageError
+from connectors.kafka.credentials import TLS_VERSIONS, tls_context, uses_login, uses_tls
+from connectors.logdir.log_dir_files import properties_of
+from connectors.settings.sections import host_port
+from connectors.witness.key_stores import UnusableError, content_of, key_options, trust_options
+from rules.model.identifiers import NodeId
+
+_PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
+_PROVIDER = "org.apache.kafka.common.config.provider."
+_FILE, _DIRECTORY = f"{_PROVIDER}FileConfigProvider", f"{_PROVIDER}DirectoryConfigProvider"
+_VARIABLE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
+"""ConfigTransformer.DEFAULT_PATTERN: provider, path, key."""
+_JAAS_OPTION = re.compile(r'([\w.$-]+)\s*=\s*("(?:\\.|[^"\\])*"|[^\s;]+)')
+_JAAS_MODULES = {
+    "org.apache.kafka.common.security.plain.PlainLoginModule": ("PLAIN",),
+    "org.apache.kafka.common.security.scram.ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
+}
+_ESCAPED = re.compile(r"\\(.)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeProperties:
+    """How one controller dials the others."""
+
+    node: NodeId
+    listener: str
+    """The name of the listener at which it dials them."""
+    log_dir: Path
+    """Where its metadata log is."""
+    login: str
+    """How it logs in; no secret."""
+    voters: Mapping[NodeId, tuple[str, int]]
+    """Its controller.quorum.voters; empty for a dynamic quorum."""
+    bootstrap: tuple[tuple[str, int], ...]
+    """Where it, or this node itself, learns of the voters."""
+    options: Mapping[str, str | int | bool | None] = field(repr=False)
+    """Of a `ClusterConnection`, which is not logged either."""
+    unusable: str = ""
+    """Why this host cannot dial as the node does, and what to do; empty if it can."""
+
+
+def read_node_properties(file: Path, scratch: Path) -> NodeProperties:
+    """Reads the properties file of a controller.
+
+    Args:
+        file: the file with which the node is started.
+        scratch: an empty folder that nobody else can read: keys that are not in PEM files are written there.
+
+    Raises:
+        UsageError: the file or one that it names cannot be read, or it is not that of a controller.
+    """
+    settings = _Settings(file, _resolved(file, properties_of(content_of(file))))
+    options, login, unusable = dict[str, str | int | bool | None](), "", ""
+    try:
+        login = settings.login(options, scratch)
+    except UnusableError as problem:
+        unusable = str(problem)
+    return NodeProperties(
+        node=settings.node,
+        listener=settings.listener,
+        log_dir=settings.log_dir,
+        login=login,
+        voters=settings.voters,
+        bootstrap=settings.bootstrap,
+        options=options,
+        unusable=unusable,
+    )
+
+
+class _Settings:
+    """The values of one file, for the listener at which the node dials others."""
+
+    def __init__(self, file: Path, values: Mapping[str, str]) -> None:
+        self._file = file
+        self._values = values
+        names = self._list("controller.listener.names")
+        if not names:
+            raise UsageError(f"{file} has no controller.listener.names: give the properties file of a controller")
+        self.listener = names[0]
+        self._prefix = f"listener.name.{self.listener.lower()}."
+
+    def _general(self, name: str) -> str:
+        return self._values.get(name, "").strip()
+
+    def _list(self, name: str) -> list[str]:
+        return [one for part in self._general(name).split(",") if (one := part.strip())]
+
+    def of(self, name: str) -> str:
+        """Returns a setting of the listener, else the general one; empty if there is none."""
+        value = self._values.get(self._prefix + name, self._values.get(name, "")).strip()
+        if "${" in value and self._general("config.providers"):
+            raise UnusableError(
+                f"{name} comes from a config provider that kraftwatch does not read: it reads FileConfigProvider and "
+                "DirectoryConfigProvider"
+            )
+        return value
+
+    @property
+    def node(self) -> NodeId:
+        """The node's id."""
+        text = self._general("node.id") or self._general("broker.id")
+        if not re.fullmatch(r"[0-9]{1,10}", text):
+            raise UsageError(f"{self._file} has no node.id: give the properties file of a controller")
+        return NodeId(int(text))
+
+    @property
+    def log_dir(self) -> Path:
+        """MetadataLogConfig: metadata.log.dir, else the first of log.dirs, else log.dir."""
+        named = (*self._list("metadata.log.dir"), *self._list("log.dirs"), *self._list("log.dir"))
+        return Path(next(iter(named), "/tmp/kafka-logs"))  # noqa: S108 - Kafka's default
+
+    @property
+    def voters(self) -> Mapping[NodeId, tuple[str, int]]:
+        """Of controller.quorum.voters: ID@HOST:PORT."""
+        found = {}
+        for one in self._list("controller.quorum.voters"):
+            number, _, address = one.partition("@")
+            if number.isdigit():
+                found[NodeId(int(number))] = self._address("controller.quorum.voters", address)
+        return found
+
+    @property
+    def bootstrap(self) -> tuple[tuple[str, int], ...]:
+        """The configured controllers, and the address at which this node itself is dialled."""
+        servers = self._list("controller.quorum.bootstrap.servers")
+        named = [self._address("controller.quorum.bootstrap.servers", one) for one in servers]
+        own = [
+            address
+            for name in ("advertised.listeners", "listeners")
+            for one in self._list(name)
+            if (address := self._own(one)) is not None
+        ]
+        return tuple(dict.fromkeys([*self.voters.values(), *named, *own[:1]]))
+
+    def _own(self, listener: str) -> tuple[str, int] | None:
+        name, _, address = listener.partition("://")
+        host, _, port = address.rpartition(":")
+        if name.lower() != self.listener.lower() or not host or not port.isdigit():
+            return None
+        return None if host in ("0.0.0.0", "[::]") else self._address("listeners", address)  # noqa: S104 - compared
+
+    def _address(self, name: str, address: str) -> tuple[str, int]:
+        try:
+            return host_port(address)
+        except ValueError as problem:
+            raise UsageError(f"{self._file}: {name}: {problem}") from None
+
+    def login(self, options: dict[str, str | int | bool | None], scratch: Path) -> str:
+        """Adds the options of the connection, and returns how the node logs in.
+
+        Raises:
+            UnusableError: this host cannot do the same.
+        """
+        options["security_protocol"] = self._protocol()
+        said = []
+        if uses_tls(options):
+            said.append(self._tls(options, scratch))
+        if uses_login(options):
+            said.append(self._sasl(options))
+        return " and ".join(filter(None, said)) or "no login"
+
+    def _protocol(self) -> str:
+        """KafkaConfig.effectiveListenerSecurityProtocolMap: without a map a name of its own stands for PLAINTEXT."""
+        pairs = (one.rpartition(":") for one in self._list("listener.security.protocol.map"))
+        protocols = {name.strip().upper(): protocol.strip().upper() for name, _, protocol in pairs}
+        name = self.listener.upper()
+        protocol = protocols.get(name, name if name in _PROTOCOLS else None if protocols else "PLAINTEXT")
+        if protocol not in _PROTOCOLS:
+            raise UsageError(f"{self._file}: listener.security.protocol.map names no protocol for {self.listener}")
+        return protocol
+
+    def _tls(self, options: dict[str, str | int | bool | None], scratch: Path) -> str:
+        options |= trust_options(self.of, scratch)
+        options |= key_options(self.of, scratch)
+        options["ssl_partial_chain"] = True
+        # Kafka's default is https; a value that is set and empty checks no name.
+        name = "ssl.endpoint.identification.algorithm"
+        checked = {*self._values} & {name, self._prefix + name}
+        options["ssl_check_hostname"] = not checked or self.of(name) != ""
+        options |= self._versions_and_ciphers()
+        try:
+            tls_context(options)
+        except ObservationError as problem:
+            raise UnusableError(f"this host cannot do the node's TLS: {problem.detail}") from problem
+        return "" if "ssl_certfile" not in options else "the node's certificate"
+
+    def _versions_and_ciphers(self) -> dict[str, str]:
+        listed = self.of("ssl.enabled.protocols") or ",".join(TLS_VERSIONS)
+        versions = sorted({one.strip() for one in listed.split(",")} & {*TLS_VERSIONS})
+        suites = [one.strip() for one in self.of("ssl.cipher.suites").split(",") if one.strip()]
+        ciphers = [name for one in suites if (name := _openssl_name(one)) is not None]
+        if suites:
+            # Each suite is of one version of TLS: without a suite the version is not offered.
+            known = {*(["TLSv1.2"] if ciphers else []), *(["TLSv1.3"] if len(ciphers) < len(suites) else [])}
+            versions = [one for one in versions if one in known]
+        if not versions:
+            raise UnusableError("ssl.enabled.protocols and ssl.cipher.suites leave neither TLSv1.2 nor TLSv1.3")
+        found = {"ssl_minimum_version": versions[0], "ssl_maximum_version": versions[-1]}
+        return found | ({"ssl_ciphers": ":".join(ciphers)} if ciphers else {})
+
+    def _sasl(self, options: dict[str, str | int | bool | None]) -> str:
+        mechanism = self._general("sasl.mechanism.controller.protocol") or "GSSAPI"
+        key = f"{mechanism.lower()}.sasl.jaas.config"
+        # Without the listener's prefix it is none of the listener's JAAS context.
+        if not self._values.get(f"{self._prefix}{key}", "").strip():
+            raise UnusableError(
+                f"{self._prefix}{key} is missing: the login is in a JAAS file of the JVM or in none, and kraftwatch "
+                "reads the properties file only"
+            )
+        module, *given = self.of(key).split(maxsplit=1)
+        known = {name: _unquoted(value) for name, value in _JAAS_OPTION.findall("".join(given))}
+        user, password = known.get("username"), known.get("password")
+        if mechanism not in _JAAS_MODULES.get(module, ()) or user is None or password is None:
+            raise UnusableError(
+                f"the login by {mechanism} is not one that kraftwatch can do as the node: it reads username and "
+                "password of PLAIN and SCRAM"
+            )
+        options |= {"sasl_mechanism": mechanism, "sasl_plain_username": user, "sasl_plain_password": password}
+        return f"{mechanism} as User:{user}"
+
+
+def _unquoted(value: str) -> str:
+    return _ESCAPED.sub(r"\1", value[1:-1]) if value.startswith('"') else value
+
+
+_CIPHER = re.compile(r"TLS_(?P<exchange>\w+)_WITH_(?P<cipher>\w+)")
+
+
+def _openssl_name(suite: str) -> str | None:
+    """Returns OpenSSL's name of a suite of TLS 1.2, which the standard names otherwise; None for one of TLS 1.3."""
+    found = _CIPHER.fullmatch(suite)
+    if found is None:
+        return None
+    exchange = "" if found["exchange"] == "RSA" else found["exchange"].replace("_", "-") + "-"
+    cipher = re.sub(r"AES_(\d+)", r"AES\1", found["cipher"]).replace("_CBC", "")
+    name = cipher.replace("_", "-")
+    return exchange + (name.removesuffix("-SHA256") if name.startswith("CHACHA20") else name)
+
+
+def _resolved(file: Path, values: Mapping[str, str]) -> Mapping[str, str]:
+    """Returns the values with what the config providers for files and directories have (`ConfigTransformer`)."""
+    names = [one.strip() for one in values.get("config.providers", "").split(",") if one.strip()]
+    providers = {name: values.get(f"config.providers.{name}.class", "").strip() for name in names}
+
+    def value(found: re.Match[str]) -> str:
+        name, path, key = found.groups()
+        text = None
+        if path and providers.get(name) == _FILE:
+            text = properties_of(content_of(Path(path)), "utf-8").get(key)
+        elif path and providers.get(name) == _DIRECTORY and "/" not in key:
+            text = content_of(Path(path) / key).decode("utf-8", "replace")
+        return found[0] if text is None else text
+
+    return {key: _VARIABLE.sub(value, text) for key, text in values.items()} if providers else values

@@ -76,7 +76,8 @@ def failures_left(facts: Facts) -> Answer[int]:
     voting = {one.key.id for one in now.electors}
     now = replace(now, denying=now.denying & voting)
     needed, leader = majority(len(poll.voters)), poll.leader_id
-    sound = not now.denying and all(voter.endpoint_verdict is EndpointVerdict.OK for voter in facts.nodes.voters)
+    sound = not now.denying and not facts.witnesses.unreached
+    sound = sound and all(voter.endpoint_verdict is EndpointVerdict.OK for voter in facts.nodes.voters)
 
     def ask(world: World) -> int:
         left = len(world.followers) - needed

@@ -14,6 +14,9 @@ counts as down. A candidate whose certificate no other controller accepts may co
 but they cannot fetch from it: it resigns. So does one whose recorded endpoint does not reach it and that has registered
 no other one: it announces this endpoint when it is elected (tested on Kafka 4.3.1 with names that do not resolve).
 
+A voter that the candidate's own host does not reach, or that does not reach the candidate, counts for neither its votes
+nor its followers: so each that counts is both.
+
 One thing depends on chance. A controller that led the last epoch that it knows answers fetches as that epoch's leader
 after its start, until its first election timeout (Kafka's ResignedState), and names its own endpoint. A voter that does
 not know of that leader, and fetches from controller.quorum.bootstrap.servers in this second or two, connects to it
@@ -28,6 +31,7 @@ from dataclasses import dataclass
 from rules.answers.part import Elector, LastElection, Part
 from rules.model.identifiers import Epoch, LogEnd, NodeId, ReplicaKey
 from rules.model.membership import Voter
+from rules.model.witness import DialStep
 
 CANNOT_FOLLOW = "it cannot connect to the candidate"
 """Why the vote of a voter does not count: it could not fetch from the candidate."""
@@ -109,9 +113,10 @@ def _forecast(candidate: Elector, by_id: Mapping[NodeId, Elector]) -> CandidateF
     reached: list[ReplicaKey] = []
     may_reach: list[ReplicaKey] = []
     barred: dict[ReplicaKey, str] = {}
+    denying = _denying(candidate, by_id)
     for voter in sorted(candidate.voters.voters, key=lambda one: one.key):
         now = by_id.get(voter.key.id)
-        reason = None if voter.key == candidate.key else _barred(candidate, voter, now)
+        reason = None if voter.key == candidate.key else denying or _barred(candidate, voter, now)
         if reason is None:
             reached.append(voter.key)
             continue
@@ -132,6 +137,13 @@ def _forecast(candidate: Elector, by_id: Mapping[NodeId, Elector]) -> CandidateF
     )
 
 
+def _denying(candidate: Elector, by_id: Mapping[NodeId, Elector]) -> str | None:
+    """Returns why the candidate ends when it asks for votes; None if no controller that runs is shown to deny it."""
+    denied = (of for of, step in sorted(candidate.unreached.items()) if step is DialStep.PERMISSION and of in by_id)
+    ends = next((of for of in denied if by_id[of].runs is not Part.LOST), None)
+    return None if ends is None else f"the candidate ends: controller {ends} denies what it sends"
+
+
 def _barred(candidate: Elector, voter: Voter, now: Elector | None) -> str | None:
     if now is None or now.runs is Part.LOST:
         return (now and now.no_start) or "down"
@@ -139,8 +151,10 @@ def _barred(candidate: Elector, voter: Voter, now: Elector | None) -> str | None
         return now.no_vote
     if now.accepts is Part.LOST:
         return "it does not accept what the others send"
-    if not candidate.can_be_followed:
+    if not candidate.can_be_followed or candidate.key.id in now.unreached:
         return CANNOT_FOLLOW
+    if now.key.id in candidate.unreached:
+        return f"the candidate's host does not reach it ({candidate.unreached[now.key.id]})"
     if now.key == voter.key:
         dialled = voter.endpoint
         if now.reached is Part.LOST or dialled is None:

@@ -17,6 +17,7 @@ from rules.facts.quorum import Facts
 from rules.model.identifiers import Endpoint, Epoch, LogEnd, Millis, NodeId, ReplicaKey
 from rules.model.membership import VoterSet
 from rules.model.quorum import Quorum
+from rules.model.witness import DialStep
 
 CAUGHT_UP_MS = Millis(5_000)
 """A replica that had caught up this recently counts as level with the leader. An idle follower is half a second
@@ -71,6 +72,9 @@ class Elector:
     """Why a start of it would end; empty if nothing is known against it."""
     start_doubt: Doubt | None = None
     """Why it is not known whether a start of it would end."""
+    unreached: Mapping[NodeId, DialStep] = field(default_factory=dict)
+    """The voters that its own host is shown not to reach, and the step that fails: it gets no vote of them, and cannot
+    fetch from them."""
     announced_in_vain: bool = False
     """The endpoint that it announces if it is elected is the recorded one, which is known not to reach it."""
 
@@ -203,6 +207,7 @@ def _elector(facts: Facts, node: NodeFacts, dialled: VoterSet, *, refusing_are_d
         leads=part("leads", counts=node.can_lead or not by_probes),
         accepts=part("accepts", counts=True),
         announced_in_vain=by_probes and _announces_in_vain(node),
+        unreached={of: dial.step for of, dial in facts.witnesses.unreached.get(node.id, {}).items() if dial.step},
     )
 
 

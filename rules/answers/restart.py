@@ -28,6 +28,7 @@ from rules.formatting import and_join, ms_text, needed_text, plural
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import majority
 from rules.model.replica import Poll
+from rules.model.witness import DialStep
 from rules.remedies.start_conditions import before_a_start, resolve_names_first
 
 ONLY_VOTER = "it is the only voter: the quorum has no leader until it is back"
@@ -94,6 +95,7 @@ def safe_to_restart(facts: Facts, node: NodeId, thresholds: Thresholds, findings
             *forbidden,
             *_too_few_voters(missing, len(useful), needed, len(voters)),
             *_endpoint_problems(facts, node),
+            *_unreached_leader(facts, poll, node),
             *changes,
             *(_unelectable(facts, node) if len(useful) >= needed else ()),
         ]
@@ -221,6 +223,18 @@ def _endpoint_problems(facts: Facts, node: NodeId) -> Iterable[str]:
             )
 
 
+def _unreached_leader(facts: Facts, poll: Poll, node: NodeId) -> Iterable[str]:
+    """Yields why a controller that is restarted would not find the leader again: it may ask each voter for it."""
+    for of, dial in sorted(facts.witnesses.unreached.get(node, {}).items()):
+        if dial.step is DialStep.PERMISSION:
+            yield f"controller {of} denies what controller {node} sends ({dial.why}): restarted, it may end"
+        elif of == poll.leader_id:
+            yield (
+                f"the host of controller {node} does not reach the leader, controller {of}, at {dial.endpoint} "
+                f"({dial.step}: {dial.why}): restarted, it could not rejoin the quorum"
+            )
+
+
 def _unknown_endpoints(facts: Facts, node: NodeId) -> Iterable[Doubt]:
     doubts = facts.doubts_about({About.ENDPOINT})
     for voter in facts.nodes.voters:
@@ -275,7 +289,18 @@ def _unelectable(facts: Facts, node: NodeId) -> Iterable[str]:
     voters = [replace(voter, runs=Part.LOST) if voter.key.id == node else voter for voter in electors(facts)]
     if voters and not forecast_election(voters).electable:
         where = f"their {endpoint_kind(facts.quorum)} endpoints"
+        if unreached := _unreached_pairs(facts):
+            where += f" ({unreached})"
         yield f"without it no voter could win an election: the others do not reach each other at {where}"
+
+
+def _unreached_pairs(facts: Facts) -> str:
+    """Returns who is shown not to reach whom, and why."""
+    return "; ".join(
+        f"the host of {by} does not reach {of}: {dial.step}, {dial.why}"
+        for by, dials in sorted(facts.witnesses.unreached.items())
+        for of, dial in sorted(dials.items())
+    )
 
 
 def _differences(facts: Facts, node: NodeId) -> Iterable[str]:
@@ -314,7 +339,9 @@ def _notes(facts: Facts, poll: Poll, node: NodeId, voters: list[ReplicaKey]) -> 
         )
     yield from _differences(facts, node)
     yield from _answers_badly(facts, node)
-    if not facts.quorum.access.anonymous:
+    if facts.witnesses.seen_from:
+        yield f"seen from the hosts of {facts.witnesses.seen_from}: each reaches each other one"
+    elif not facts.quorum.access.anonymous:
         user = facts.quorum.access.principal
         yield (
             f"seen from the monitor's host{f' as {user}' if user else ''}: the controllers have logins and "

@@ -12,6 +12,7 @@ from rules.facts.quorum import Facts
 from rules.formatting import and_join
 from rules.model.identifiers import Endpoint, NodeId
 from rules.model.membership import VoterSet
+from rules.model.witness import DialStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +146,13 @@ def _chance(forecast: ElectionForecast, after: Electorate) -> str:
     )
 
 
+_AT_ITS_ADDRESS = frozenset({DialStep.NAME, DialStep.CONNECTION, DialStep.NODE, DialStep.ANSWER})
+"""What a controller that is moved leaves behind."""
+
+
 def _changed(one: Elector, change: Change) -> Elector:
+    left = {of for of, step in one.unreached.items() if of in change.moved and step in _AT_ITS_ADDRESS}
+    one = replace(one, unreached={of: step for of, step in one.unreached.items() if of not in left}) if left else one
     if one.key.id in change.lost:
         return replace(one, runs=Part.LOST, no_start="")
     if one.key.id not in change.moved:
@@ -176,5 +183,6 @@ def _staying_leader(controllers: Controllers, change: Change, after: World) -> N
         if one.runs is Part.COUNTS
         and one.key.id not in controllers.elsewhere
         and (one.key.id not in change.restarted or (found_again and after.denied_by <= {one.key.id}))
+        and not (one.key.id in change.restarted and leader in one.unreached)
     ]
     return leader if leader in alive and len(alive) >= voters.majority else None

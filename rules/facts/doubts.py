@@ -62,6 +62,8 @@ UNLIKE = frozenset({About.ACCEPTS_LESS, About.LISTENER, About.UNLIKE_OTHERS})
 listener, certificate or setting."""
 IN_DOUBT = frozenset({*UNLIKE, About.LIST, About.VIEW})
 """It may not take part now: neither that it votes nor that the others fetch from it is known, although it fetches."""
+_SHOWN_BY_PEERS = frozenset({About.ACCEPTS_LESS, About.UNLIKE_OTHERS, About.UNTRIED, About.ACCEPTS})
+"""Whether the others can use it: their own dials show it, whatever the monitor sees."""
 UNPROVED = frozenset({*UNLIKE, About.UNTRIED, About.ACCEPTS, About.HIDDEN})
 """Nothing shows that it accepts what the others send, or that it has a vote."""
 
@@ -107,6 +109,7 @@ def doubts(
     listeners: Collection[UnlikeListener],
     timers: Mapping[NodeId, str],
     hides_records: bool,
+    reached_by_all: Collection[NodeId],
 ) -> Mapping[NodeId, tuple[Doubt, ...]]:
     """Returns what is not known of each controller, the most important first; one without a doubt is not in it.
 
@@ -117,6 +120,7 @@ def doubts(
         listeners: the voters whose listeners are not those of the others.
         timers: the voters whose timers may stand still, and why.
         hides_records: whether damaged batches of the log were skipped.
+        reached_by_all: the voters that each other voter's host is shown to reach.
     """
     found = [
         *(doubt for voter in nodes.voters if (doubt := _of_endpoint(voter)) is not None),
@@ -130,6 +134,8 @@ def doubts(
     ]
     by_node: dict[NodeId, list[Doubt]] = {}
     for doubt in sorted(found, key=lambda one: one.about):
+        if doubt.about in _SHOWN_BY_PEERS and doubt.node in reached_by_all:
+            continue
         by_node.setdefault(doubt.node, []).append(doubt)
     return {node: tuple(of_node) for node, of_node in sorted(by_node.items())}
 

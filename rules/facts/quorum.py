@@ -23,6 +23,7 @@ from rules.facts import (
     unlike_listeners,
     unreplayable,
     voter_changes,
+    witnesses,
 )
 from rules.facts.doubts import About, Doubt
 from rules.facts.fact import Fact
@@ -53,6 +54,8 @@ class Facts:
 
     nodes = _fact(lambda facts: Nodes(facts.quorum))
     """Each voter and registered controller, by node id."""
+    witnesses = _fact(lambda facts: witnesses.Witnesses(facts.nodes))
+    """Which controller reaches which, as their own hosts see it."""
     unmet_needs = _fact(lambda facts: needs.unmet_needs(facts.nodes))
 
     damaged_logs = _fact(lambda facts: damaged_log.damaged_logs(facts.quorum))
@@ -106,6 +109,7 @@ class Facts:
             listeners=facts.unlike_listeners,
             timers=stopped_timers.stopped_timers(facts.nodes),
             hides_records=facts.hides_records,
+            reached_by_all=facts.witnesses.reached_by_all,
         )
     )
     denying = _fact(lambda facts: doubts.denying(facts.doubts))

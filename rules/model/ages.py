@@ -11,6 +11,7 @@ from rules.model.identifiers import Millis
 _TEN_SECONDS: Final = Millis(10_000)
 _HALF_A_MINUTE: Final = Millis(30_000)
 _A_MINUTE: Final = Millis(60_000)
+_THREE_MINUTES: Final = Millis(180_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,8 @@ class Ages:
     repeated_ms: Millis = _A_MINUTE
     """Of what is repeated with pauses: an attempt that fails (the gatherer tries it less and less often, but twice in
     this time), and the fetch of a replica that was lagging already (longer than Kafka's request timeout)."""
+    witness_ms: Millis = _THREE_MINUTES
+    """Of what a controller's host saw: a row a minute, and two lost ones."""
 
 
 DEFAULT_AGES: Final = Ages()
@@ -36,6 +39,8 @@ others reports no leader all the time, and an idle quorum answers twice a second
 LATE_MS: Final = Millis(1_500)
 """An answer is late so long after the first attempt without one: that gave up after half a second or more, and a fetch
 and a vote may take two (controller.quorum.fetch.timeout.ms, controller.quorum.request.timeout.ms)."""
+CLOCKS_DIFFER_MS: Final = Millis(2_000)
+"""So far the clocks of two hosts may differ: what one saw counts only if it is later than a change by more."""
 OVERLAP_MS: Final = Millis(15_000)
 """So long before a probe that times out, an answer over an older connection may be: each controller answers every 10 s.
 An answer from before a network failure is older soon."""

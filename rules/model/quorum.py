@@ -41,6 +41,7 @@ from rules.model.monitoring import (
 )
 from rules.model.replica import CommitWait, Poll, ReplicaHistory
 from rules.model.unreplayable import UnreplayableRecord
+from rules.model.witness import WitnessRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +159,8 @@ class Quorum:
     """Sorted by name; each count is rounded down, so that it does not change with every record."""
     bootstrap: tuple[str, ...] = ()
     """HOST:PORT of each configured controller (or broker)."""
+    witnesses: tuple[WitnessRow, ...] = ()
+    """What controllers' hosts saw, of any age; given by people to a command, and not observed by the monitor."""
 
     @property
     def voters(self) -> tuple[Voter, ...]:

@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 
 from connectors.errors import StoreError, UsageError
 from streaming.cli import config_from_options
-from streaming.cli.options import ClusterOptions, LookBackOptions, RecordedOptions, StatusOptions
+from streaming.cli.options import AnswerOptions, ClusterOptions, LookBackOptions, RecordedOptions, StatusOptions
 from streaming.cli.output import print_json, print_progress, stdout_console
 
 if TYPE_CHECKING:
@@ -37,6 +37,24 @@ def query(
     Args:
         each: called with every result; True requests another query one second later, if clusters are queried.
     """
+    if not isinstance(opts, AnswerOptions) or not opts.witness:
+        return _query(opts, each)
+    from connectors.witness.witness_row import read_row
+
+    rows = [read_row(file) for file in opts.witness]
+    from streaming.query.witnesses import with_witnesses
+
+    states = with_witnesses(_query(opts, lambda states: each(with_witnesses(states, rows))), rows)
+    used = [row for state in states for row in state.facts.witnesses.rows.values()]
+    for row, file in zip(rows, opts.witness, strict=True):
+        if row not in used:
+            print_progress(
+                f"--witness {file}: not used: it is of another cluster, too old, or not the newest of its host"
+            )
+    return states
+
+
+def _query(opts: ClusterOptions, each: "Callable[[Sequence[ClusterState]], bool]") -> "Sequence[ClusterState]":
     if opts.job is not None and not opts.live:
         return _states_of_page(opts, each)
     states = _recorded_states(opts) if isinstance(opts, LookBackOptions) else None
@@ -154,6 +172,8 @@ def read_disks(opts: LookBackOptions) -> "Sequence[LogDirContents]":
         return []
     if opts.live or opts.journal is not None:
         raise UsageError("--log-dir reads disks: do not combine it with --cluster, --config or --journal")
+    if opts.witness:
+        raise UsageError("--log-dir reads disks: do not combine it with --witness")
     from streaming.query.from_log_dir import replay_log_dir
 
     return [replay_log_dir(folder, opts.point_in_time) for folder in opts.log_dir]

@@ -147,7 +147,21 @@ class ClusterOptions(ConfigOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LookBackOptions(ClusterOptions):
+class AnswerOptions(ClusterOptions):
+    """The options of verbs that answer what would happen to a quorum."""
+
+    witness: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A file that `kraftwatch witness --json` wrote on a controller's host, at most 3 minutes ago: what is "
+            "seen from there counts. May be repeated, for the host of each controller.",
+            metavar="FILE",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookBackOptions(AnswerOptions):
     """The options of verbs that can read disks, or what a job recorded, instead of a cluster."""
 
     log_dir: Annotated[

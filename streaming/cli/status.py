@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli.options import ClusterOptions, LookBackOptions, StatusOptions, with_options
+from streaming.cli.options import AnswerOptions, LookBackOptions, StatusOptions, with_options
 from streaming.cli.output import print_json, print_text
 
 _EXIT_UNKNOWN = 3
@@ -125,9 +125,9 @@ def check(opts: LookBackOptions) -> None:
     raise typer.Exit(worst(map(health, statuses)).exit_code)
 
 
-@with_options(ClusterOptions)
+@with_options(AnswerOptions)
 def safe_to_restart(
-    opts: ClusterOptions,
+    opts: AnswerOptions,
     node: Annotated[int, typer.Argument(help="The controller's node.id.", metavar="NODE", show_default=False)],
 ) -> None:
     """Check whether a controller may be restarted now; print the reasons if not.

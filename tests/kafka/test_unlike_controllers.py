@@ -283,6 +283,20 @@ def test_nothing_counts_on_a_controller_that_answers_the_monitor_and_not_its_pee
             ("safe-to-restart", "what-if"), exit_code
         )
 
+    def rows_of_all() -> list[str]:
+        options = []
+        for node in quorum.controllers:
+            file = tmp_path / f"row-{node}.json"
+            file.write_text(program.kraftwatch("witness", quorum.node(node).properties_file, "--json").stdout)
+            options += ["--witness", str(file)]
+        return options
+
+    def is_answered_with_rows(exit_code: int) -> None:
+        rows = rows_of_all()
+        assert {question[0]: said(*question, *rows)[0] for question in questions} == dict.fromkeys(
+            ("safe-to-restart", "what-if"), exit_code
+        )
+
     def seen_from(node: int) -> tuple[int, Mapping[int, tuple[str, str | None]]]:
         ended = program.kraftwatch("witness", quorum.node(node).properties_file, "--json")
         peers = json.loads(ended.stdout)["peers"]
@@ -296,6 +310,9 @@ def test_nothing_counts_on_a_controller_that_answers_the_monitor_and_not_its_pee
 
     eventually(partial(is_answered, 0), within_s=90)
     eventually(partial(is_seen, {}), within_s=60)
+    eventually(partial(is_answered_with_rows, 0), within_s=60)
+    seen = "seen from the hosts of controllers 1, 2 and 3: each reaches each other one"
+    assert seen in said(*questions[0], *rows_of_all())[1]["notes"]
 
     file = quorum.node(changed).properties_file
     lines = "".join(f"{name}={value}\n" for name, value in change(quorum).items())
@@ -308,6 +325,7 @@ def test_nothing_counts_on_a_controller_that_answers_the_monitor_and_not_its_pee
     assert [one["node_id"] for one in said(*questions[0])[1]["undecided"]] == [changed]
     assert said("check")[0] != 0
     eventually(partial(is_seen, {(node, changed): ("no", step) for node in (leader, other)}), within_s=60)
+    eventually(partial(is_answered_with_rows, 2), within_s=60)
 
     quorum.kill(leader)
 

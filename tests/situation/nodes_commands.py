@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from rules.model.identifiers import Millis, NodeId
+from rules.model.witness import DialStep, PeerDial, Reached, WitnessRow
 from tests.commands import Words, broker_endpoints, endpoint, milliseconds, numbers
 from tests.situation.registry import age, command, run
 from tests.situation.situation import (
@@ -154,3 +156,26 @@ def upgrade(made: Situation, words: Words) -> None:
     for node in chosen:
         of_broker = node in made.brokers
         run(made, f"{'broker' if of_broker else 'registers'} {node} since {since} level {level} incarnation up-{node}")
+
+
+@command("witness")
+def witness(made: Situation, words: Words) -> None:
+    """witness 1,2 [since 60s] [not 3=tls] [unknown 3] [of other]: what controllers' hosts saw; others are reached."""
+    at_ms, of, failing, unknown = age(words, "since", "0s"), *map(words.option, ("of", "not", "unknown"))
+    steps = {
+        int(node): DialStep(step) for node, _, step in (one.partition("=") for one in (failing or "").split(",") if one)
+    }
+    unclear = set(numbers(unknown or ""))
+
+    def dialled(node: int) -> PeerDial:
+        endpoint = str(made.listeners.get(node, (controller_endpoint(node),))[0])
+        step = steps.get(node)
+        reached = Reached.NO if step else Reached.UNKNOWN if node in unclear else Reached.YES
+        why = f"the {step} fails" if step else ""
+        return PeerDial(node=NodeId(node), endpoint=endpoint, reached=reached, step=step, why=why)
+
+    for by in numbers(words.word()):
+        peers = tuple(dialled(node) for node in made.voters if node != by)
+        cluster = of or made.cluster_id
+        row = WitnessRow(node=NodeId(by), cluster_id=cluster, at_ms=Millis(at_ms), login="no login", peers=peers)
+        made.witnesses.append(row)

@@ -33,6 +33,7 @@ from rules.model.monitoring import (
 )
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
+from rules.model.witness import WitnessRow
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from tests.record_image import snapshot
@@ -140,6 +141,8 @@ class Situation:
     views_until_ms: dict[NodeId, int] = field(default_factory=dict)
     """When these controllers last answered who leads."""
     leader_log: LeaderLog | None = None
+    witnesses: list[WitnessRow] = field(default_factory=list)
+    """What controllers' hosts saw: given to commands, and not replayed."""
     steps: list[_Step] = field(default_factory=list)
 
     # --- what commands add ------------------------------------------------------------------------------------------
@@ -235,7 +238,7 @@ class Situation:
     def quorum(self) -> Quorum:
         """The quorum that the replay builds of it."""
         self.replay()
-        return self.machine.quorum()
+        return replace(self.machine.quorum(), witnesses=tuple(self.witnesses))
 
     def replay(self) -> None:
         """Applies all of it to a machine."""

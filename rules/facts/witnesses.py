@@ -1,0 +1,79 @@
+"""Witnesses: which controller reaches which, as their own hosts see it, with their own properties.
+
+A dial counts while its row is current, and only if neither of the two controllers has started or changed its
+certificate since, and the endpoint is the one that is dialled now. What no row shows is unknown, as without witnesses.
+Who is not reached by a controller gives it no vote, and cannot be followed by it: a candidate dials each voter, and a
+follower the leader (KafkaRaftClient, KIP-595).
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from rules.facts.node import Nodes
+from rules.formatting import numbered
+from rules.model.ages import CLOCKS_DIFFER_MS
+from rules.model.identifiers import NodeId
+from rules.model.witness import PeerDial, Reached, WitnessRow
+
+
+class Witnesses:
+    """What the rows of the controllers' hosts show now."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+        quorum = nodes.quorum
+        current = (
+            row
+            for row in sorted(quorum.witnesses, key=lambda one: one.at_ms)
+            if row.cluster_id == quorum.cluster_id and abs(quorum.now_ms - row.at_ms) <= quorum.ages.witness_ms
+        )
+        self.rows: Mapping[NodeId, WitnessRow] = {row.node: row for row in current}
+        """The newest current row of each controller's host."""
+
+    def dial(self, by: NodeId, of: NodeId) -> PeerDial | None:
+        """Returns how one controller dialled another one, if that is known now."""
+        row, endpoint = self.rows.get(by), self._nodes[of].endpoint if of in self._nodes else None
+        if row is None or endpoint is None or row.at_ms <= max(self._changed_at_ms(by), self._changed_at_ms(of)):
+            return None
+        return next((peer for peer in row.peers if peer.node == of and peer.endpoint == str(endpoint)), None)
+
+    def _changed_at_ms(self, node: NodeId) -> int:
+        """Returns when a controller last started or changed its certificate, by the monitor's clock, and a little
+        later: the clocks of hosts differ."""
+        quorum, probe = self._nodes.quorum, self._nodes[node].probe if node in self._nodes else None
+        newest_ms = quorum.newest_timestamp_ms
+        starts = [] if newest_ms is None else [one for one in quorum.history.starts if one.id == node]
+        changes = [quorum.now_ms - ((newest_ms or 0) - one.timestamp_ms) for one in starts]
+        if probe is not None:
+            changes += [*probe.returned_at_ms, *filter(None, (probe.certificate_since_ms,))]
+        return max(changes, default=0) + CLOCKS_DIFFER_MS
+
+    @cached_property
+    def unreached(self) -> Mapping[NodeId, Mapping[NodeId, PeerDial]]:
+        """By controller, the voters that it does not reach; one that reaches all that is known is not in it."""
+        found = {
+            by: {of: dial for of, dial in self._dials(by).items() if dial.reached is Reached.NO} for by in self.rows
+        }
+        return {by: dials for by, dials in found.items() if dials}
+
+    @cached_property
+    def reached_by_all(self) -> frozenset[NodeId]:
+        """The voters that every other voter is shown to reach: they accept each other there."""
+        voters = [voter.id for voter in self._nodes.voters]
+        return frozenset(
+            of for of in voters if len(voters) > 1 and all(self._reaches(by, of) for by in voters if by != of)
+        )
+
+    @property
+    def seen_from(self) -> str:
+        """From whose hosts it is seen, `controllers 1, 2 and 3`, if each voter is shown to reach each other one."""
+        voters = [voter.id for voter in self._nodes.voters]
+        return numbered("controller", voters) if voters and len(self.reached_by_all) == len(voters) else ""
+
+    def _dials(self, by: NodeId) -> Mapping[NodeId, PeerDial]:
+        known = {voter.id: self.dial(by, voter.id) for voter in self._nodes.voters if voter.id != by}
+        return {of: dial for of, dial in known.items() if dial is not None}
+
+    def _reaches(self, by: NodeId, of: NodeId) -> bool:
+        dial = self.dial(by, of)
+        return dial is not None and dial.reached is Reached.YES

@@ -203,6 +203,7 @@ def _of_elections(asked: _Claims) -> Iterator[Contradiction]:
         yield from (_found(Kind.ELECTABLE, one, [other]) for other in disputed)
         yield from (_found(Kind.WON, one, [other]) for other in asked.about(Question.WON))
     for one in without:
-        yield from (_found(Kind.ELECTABLE, one, [other]) for other in never[:1])
+        # A controller that takes no part may be what ends each candidate.
+        yield from (_found(Kind.ELECTABLE, one, [other]) for other in never[:1] if one.node not in asked.lost)
         if asked.lost and one.node is not None and len(asked.voters - {*asked.lost, one.node}) < asked.majority:
             yield _found(Kind.ELECTABLE, one, asked.lost.values(), _lost_text(asked))

@@ -326,6 +326,10 @@ def test_nothing_counts_on_a_controller_that_answers_the_monitor_and_not_its_pee
     assert said("check")[0] != 0
     eventually(partial(is_seen, {(node, changed): ("no", step) for node in (leader, other)}), within_s=60)
     eventually(partial(is_answered_with_rows, 2), within_s=60)
+    found = said("check", *rows_of_all())[1]["findings"]
+    assert ("peer-unreachable", f"voter {changed}", "critical") in {
+        (one["rule"], one["subject"], one["severity"]) for one in found
+    }
 
     quorum.kill(leader)
 

@@ -26,4 +26,5 @@ def test_an_incident_with_other_seeds(name: str, seed: int) -> None:
 def test_each_rule_fires_in_an_incident() -> None:
     fired = {rule for incident in INCIDENTS.values() for rule in incident.rules}
 
-    assert fired == {*RULES}
+    # Its rows are given to commands by people: no job has them.
+    assert fired == {*RULES} - {"peer-unreachable"}

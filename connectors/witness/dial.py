@@ -21,7 +21,7 @@ from connectors.logdir.start_files import start_problems
 from connectors.process.wall_clock import wall_ms
 from connectors.witness.node_properties import NodeProperties, read_node_properties
 from rules.formatting import shortened
-from rules.model.identifiers import Endpoint, NodeId, at_listener
+from rules.model.identifiers import Endpoint, Millis, NodeId, at_listener
 from rules.model.monitoring import Answer, Connection, Probe, Reason, Resolution
 from rules.model.replica import Poll
 from rules.model.witness import MOST_PEERS, DialStep, PeerDial, Reached, WitnessRow
@@ -49,6 +49,7 @@ def witness(file: Path, *, timeout_s: float) -> WitnessRow:
     Raises:
         UsageError: the file, or one that it names, cannot be read, or it is not that of a controller.
     """
+    began_ms = wall_ms()
     with TemporaryDirectory(prefix="kraftwatch-") as scratch:
         properties = read_node_properties(file, Path(scratch))
         partition = _partition(properties.log_dir)
@@ -67,7 +68,7 @@ def witness(file: Path, *, timeout_s: float) -> WitnessRow:
             )
             checks = check_connectivity(cluster)
             peers = list(_peers(properties, cluster, recorded or _listed(properties, checks), checks, timeout_s))
-    return _row(properties, partition, meta, checks, peers[:MOST_PEERS])
+    return _row(properties, partition, meta, checks, peers[:MOST_PEERS], began_ms)
 
 
 def _partition(log_dir: Path) -> Path:
@@ -102,6 +103,7 @@ def _row(
     meta: MetaProperties | None,
     checks: Sequence[ConnectivityCheck],
     peers: Sequence[PeerDial],
+    began_ms: Millis,
 ) -> WitnessRow:
     poll = _poll(checks)
     listed = () if poll is None else (row.key for row in poll.voters if row.key.id == properties.node)
@@ -109,7 +111,7 @@ def _row(
     return WitnessRow(
         node=properties.node,
         cluster_id=None if meta is None else meta.cluster_id,
-        at_ms=wall_ms(),
+        at_ms=began_ms,
         login=properties.login,
         peers=tuple(peers),
         not_dialled=properties.unusable,

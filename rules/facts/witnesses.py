@@ -9,6 +9,7 @@ follower the leader (KafkaRaftClient, KIP-595).
 from collections.abc import Mapping
 from functools import cached_property
 
+from rules.facts.contact import leader_ahead_ms
 from rules.facts.node import Nodes
 from rules.formatting import numbered
 from rules.model.ages import CLOCKS_DIFFER_MS
@@ -21,19 +22,28 @@ class Witnesses:
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
-        quorum = nodes.quorum
+        quorum, voters = nodes.quorum, {voter.id for voter in nodes.voters}
+        self._leader_ahead_ms = leader_ahead_ms(quorum) or 0
         current = (
             row
-            for row in sorted(quorum.witnesses, key=lambda one: one.at_ms)
-            if row.cluster_id == quorum.cluster_id and abs(quorum.now_ms - row.at_ms) <= quorum.ages.witness_ms
+            for row in sorted(quorum.witnesses, key=self._at_ms)
+            if row.node in voters
+            and quorum.cluster_id is not None
+            and row.cluster_id == quorum.cluster_id
+            and abs(quorum.now_ms - self._at_ms(row)) <= quorum.ages.witness_ms
         )
         self.rows: Mapping[NodeId, WitnessRow] = {row.node: row for row in current}
-        """The newest current row of each controller's host."""
+        """The newest current row of each voter's host."""
+
+    def _at_ms(self, row: WitnessRow) -> int:
+        """Returns when a row's dials began, by the monitor's clock: the leader's, as both see it, compares the two."""
+        ahead_ms = row.leader_ahead_ms
+        return row.at_ms if ahead_ms is None else row.at_ms + ahead_ms - self._leader_ahead_ms
 
     def dial(self, by: NodeId, of: NodeId) -> PeerDial | None:
         """Returns how one controller dialled another one, if that is known now."""
         row, endpoint = self.rows.get(by), self._nodes[of].endpoint if of in self._nodes else None
-        if row is None or endpoint is None or row.at_ms <= max(self._changed_at_ms(by), self._changed_at_ms(of)):
+        if row is None or endpoint is None or self._at_ms(row) <= max(self._changed_at_ms(by), self._changed_at_ms(of)):
             return None
         return next((peer for peer in row.peers if peer.node == of and peer.endpoint == str(endpoint)), None)
 
@@ -75,5 +85,7 @@ class Witnesses:
         return {of: dial for of, dial in known.items() if dial is not None}
 
     def _reaches(self, by: NodeId, of: NodeId) -> bool:
+        """Returns whether that is shown. A row whose host's clock is not compared with the leader's may be older."""
         dial = self.dial(by, of)
-        return dial is not None and dial.reached is Reached.YES
+        compared = by in self.rows and self.rows[by].leader_ahead_ms is not None
+        return compared and dial is not None and dial.reached is Reached.YES

@@ -64,7 +64,7 @@ class WitnessRow:
     cluster_id: str | None
     """Of its meta.properties."""
     at_ms: Millis
-    """When, by the clock of its host."""
+    """When it began to dial, by the clock of its host."""
     login: str
     """How it logs in to the others, such as `PLAIN as User:ctl`; no secret."""
     peers: tuple[PeerDial, ...]

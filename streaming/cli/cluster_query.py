@@ -49,7 +49,7 @@ def query(
     for row, file in zip(rows, opts.witness, strict=True):
         if row not in used:
             print_progress(
-                f"--witness {file}: not used: it is of another cluster, too old, or not the newest of its host"
+                f"--witness {file}: not used: it is of another cluster, of no voter, too old, or not the newest"
             )
     return states
 

@@ -160,12 +160,16 @@ def upgrade(made: Situation, words: Words) -> None:
 
 @command("witness")
 def witness(made: Situation, words: Words) -> None:
-    """witness 1,2 [since 60s] [not 3=tls] [unknown 3] [of other]: what controllers' hosts saw; others are reached."""
+    """witness 1,2 [since 60s] [not 3=tls] [unknown 3] [of other] [ahead 5s]: what controllers' hosts saw.
+
+    The others are reached. `ahead`: by how much the leader's clock is, or `none`, if that is not known.
+    """
     at_ms, of, failing, unknown = age(words, "since", "0s"), *map(words.option, ("of", "not", "unknown"))
     steps = {
         int(node): DialStep(step) for node, _, step in (one.partition("=") for one in (failing or "").split(",") if one)
     }
-    unclear = set(numbers(unknown or ""))
+    unclear, ahead = set(numbers(unknown or "")), words.option("ahead") or "0s"
+    ahead_ms = None if ahead == "none" else milliseconds(ahead)
 
     def dialled(node: int) -> PeerDial:
         endpoint = str(made.listeners.get(node, (controller_endpoint(node),))[0])
@@ -177,5 +181,12 @@ def witness(made: Situation, words: Words) -> None:
     for by in numbers(words.word()):
         peers = tuple(dialled(node) for node in made.voters if node != by)
         cluster = of or made.cluster_id
-        row = WitnessRow(node=NodeId(by), cluster_id=cluster, at_ms=Millis(at_ms), login="no login", peers=peers)
+        row = WitnessRow(
+            node=NodeId(by),
+            cluster_id=cluster,
+            at_ms=Millis(at_ms),
+            login="no login",
+            peers=peers,
+            leader_ahead_ms=ahead_ms,
+        )
         made.witnesses.append(row)

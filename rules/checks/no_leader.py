@@ -247,14 +247,17 @@ def _or_unknown(value: int | None) -> str:
 
 def _summary(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> Statement:
     quorum = facts.quorum
-    at = last_leader_answer_ms(quorum)
+    at, in_vain = last_leader_answer_ms(quorum), _epochs_since(quorum)
     since = "" if at is None else f" since {utc_text(at)}"
+    if in_vain and at is not None and quorum.high_watermark_since_ms is not None:
+        # Leaders have answered since, and none of them was followed.
+        since = f" that commits since {utc_text(min(at, quorum.high_watermark_since_ms))}"
     first_ms = min((failure.first_at_ms for failure in state.failures), default=quorum.watched_since_ms)
     if at is not None and at < quorum.watched_since_ms <= first_ms:
         # Nobody knows how long the quorum still had a leader while the monitor did not observe it.
         since = f" at least since {utc_text(quorum.watched_since_ms)}"
     led = last_leader(quorum)
-    last = "" if led is None else f" The last leader was controller {led}{_epochs_since(quorum)}."
+    last = "" if led is None else f" The last leader was controller {led}{in_vain}."
     if state.rejecting:
         reasons = and_join(sorted({failure.reason for failure in state.failures}))
         return Statement(
@@ -317,6 +320,8 @@ def _voters(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> s
     running, needed = reached_voters(facts, voters), majority(len(voters))
     if not sentences:
         accepting = [one for voter in voters for one in answers_claim(voter)] if all_accept(voters) else []
+        if _epochs_since(facts.quorum):
+            return Statement("No majority follows a controller that is elected.", *accepting)
         claims = (claim(Question.WON, NO), *accepting)
         if len(voters) == 1:
             return Statement(

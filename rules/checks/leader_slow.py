@@ -43,6 +43,7 @@ from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import duration
 from rules.model.identifiers import Millis
+from rules.model.membership import majority
 from rules.model.replica import Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import check_host, describe_replication, describe_status, find_delay
@@ -99,9 +100,12 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
             starts=(leader,),
         )
     else:
-        for voter in facts.nodes.polled_voters:
-            lag_ms = _usual_lag_ms(facts, voter)
-            if voter.id != poll.leader_id and lag_ms is not None and lag_ms >= thresholds.ms(LATE.name):
+        voters = facts.nodes.polled_voters
+        lags = [(voter, _usual_lag_ms(facts, voter)) for voter in voters if voter.id != poll.leader_id]
+        late = [(voter, ms) for voter, ms in lags if ms is not None and ms >= thresholds.ms(LATE.name)]
+        # Without a majority that is in time, it is not these voters that are slow.
+        if len(voters) - len(late) >= majority(len(voters)):
+            for voter, lag_ms in late:
                 yield _follows_late(facts, poll, voter, lag_ms)
 
 

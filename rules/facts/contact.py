@@ -87,8 +87,8 @@ class Contact:
     timed_out: bool
     """Whether one of them, for the log or a poll, timed out within the age of probes, and none was answered since."""
     answered_late: bool
-    """Whether it answered late within the age of what is repeated, or its process did alone. One that hangs answers
-    nothing."""
+    """Whether it answered late within the age of what is repeated, or its process did alone, and is not silent now. One
+    that hangs answers nothing."""
     refused_elsewhere: tuple[str, ...]
     """HOST:PORT of the other addresses at which it answered, if all of them refuse connections now."""
     peers: Others
@@ -256,6 +256,15 @@ def failures_at(quorum: Quorum, place: str) -> tuple[FailedObservation, ...]:
         for failure in quorum.failures
         if failure.endpoint == place and quorum.is_current(failure.last_at_ms, quorum.ages.repeated_ms)
     )
+
+
+def answered_late(quorum: Quorum, place: str) -> bool:
+    """Returns whether a node answered late there within the age of what is repeated, and has not been silent since for
+    longer than an answer may take a slow one."""
+    late_ms, since_ms = quorum.late_answers.get(place), quorum.unanswered_since.get(place)
+    if late_ms is None or not quorum.is_current(late_ms, quorum.ages.repeated_ms):
+        return False
+    return since_ms is None or quorum.now_ms - since_ms <= quorum.ages.answer_ms
 
 
 def timed_out(quorum: Quorum, place: str, failures: Iterable[FailedObservation]) -> bool:

@@ -289,8 +289,7 @@ def _facts(
         answered_at_ms=view.observed_at_ms if view is not None and view.this_cluster else None,
         failures=failures,
         timed_out=contact.timed_out(quorum, place, failures),
-        answered_late=place in quorum.late_answers
-        and quorum.is_current(quorum.late_answers[place], quorum.ages.repeated_ms),
+        answered_late=contact.answered_late(quorum, place),
         refused_elsewhere=contact.refused_elsewhere(quorum, key.id, place),
         peers=peers,
         vantage=quorum.vantage,

@@ -62,6 +62,7 @@ def _monitor(quorum: Quorum, times: Times) -> Iterator[Fact]:
         words = [access.protocol]
         words += [] if access.principal is None else [f"as {access.principal}"]
         words += [] if access.log else ["without the log"]
+        words += ["with SCRAM"] if access.scram else []
         yield Fact("access", f"access {', '.join(words)}")
 
 

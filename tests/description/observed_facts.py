@@ -35,6 +35,8 @@ def observed_facts(quorum: Quorum, times: Times) -> Iterator[Fact]:
         yield Fact(f"violation of {when}", f"violated {when}: {violated.detail}")
     for broken in quorum.contract_violations:
         yield Fact(f"contract {broken.contract}", _contract(broken, times))
+    for row in quorum.witnesses:
+        yield Fact(f"witness {row.node}", f"witness {row}")
 
 
 def _probe(name: str, probe: Probe, times: Times) -> str:

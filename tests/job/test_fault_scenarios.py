@@ -123,14 +123,15 @@ def test_moved_endpoint_resolves_without_a_critical_alert(lab: Lab, job: JobProc
 
 def test_paused_majority_fires_no_leader_and_resolves(lab: Lab, job: JobProcess) -> None:
     since = len(job.alerts())
-    one, other = stopped = sorted(MAJORITY_PAUSED.nodes(lab))
+    stopped = sorted(MAJORITY_PAUSED.nodes(lab))
 
     with injected(MAJORITY_PAUSED, lab, *stopped) as (no_leader,):
         alert = expect(job, no_leader, since=since)
     wait_until_resolved(job)
 
-    assert f"Controllers {one} and {other} are hung" in alert.line["summary"], "they are not to be started"
-    assert alert.remedy[0].startswith(f"# Controller {one} hangs")
+    # One that had answered late a moment before counts as slow for ten seconds.
+    assert not [step for step in alert.remedy if step.startswith("# Start controller")], "they are not to be started"
+    assert any(step.startswith(f"# Controller {node} hangs") for node in stopped for step in alert.remedy)
     assert {each.rule for each in fired_since(lab, job, since)} <= {"no-leader"}
 
 

@@ -271,7 +271,8 @@ def change_an_isr_again_and_again(scene: IncidentSimulation) -> Iterator[int]:
     topic = TopicId(f"id-{name}")
     scene.write(TopicCreated, topic_id=topic, name=name)
     scene.write(PartitionSet, **new_partition(topic, 0, replicas, in_sync=2))
-    scene.fires("records-rewritten", "partitions", after_s=5.0)
+    # Twenty changes are many, and the hold has begun with the first one.
+    scene.fires("records-rewritten", "partitions", after_s=40.0)
     for _ in range(65):
         for isr in ((101,), (101, 102)):
             scene.change(topic, isr=isr)
@@ -282,7 +283,7 @@ def change_an_isr_again_and_again(scene: IncidentSimulation) -> Iterator[int]:
 
 @incident("records-rewritten", static=True)
 def use_up_producer_ids(scene: IncidentSimulation) -> Iterator[int]:
-    scene.fires("records-rewritten", "producer ids", after_s=15.0)
+    scene.fires("records-rewritten", "producer ids", after_s=225.0)
     for _ in range(45):
         scene.write(ProducerIdsAllocated, broker=NodeId(101))
         yield 15_000

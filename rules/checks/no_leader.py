@@ -224,9 +224,10 @@ def _nothing_committed(facts: Facts, state: CommitsNothing, thresholds: Threshol
 
 
 def _epochs_since(quorum: Quorum) -> str:
-    """Returns how many elections were held since one whose leader committed something; empty for the first."""
-    elections = quorum.history.elections
-    epochs = quorum.leader_epoch - elections[-1].leader_epoch if quorum.leader_epoch and elections else 0
+    """Returns how many epochs after one whose leader committed something the newest one is; empty for the next one, and
+    if its leader has committed something or that is not known."""
+    elections, in_vain = quorum.history.elections, quorum.high_watermark is None
+    epochs = quorum.leader_epoch - elections[-1].leader_epoch if quorum.leader_epoch and elections and in_vain else 0
     return f", {epochs} epochs after the last one in which something was committed" if epochs > 1 else ""
 
 

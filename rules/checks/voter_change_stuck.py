@@ -194,10 +194,10 @@ def _returned(facts: Facts, removal: VoterChange, key: ReplicaKey, took_ms: Mill
             "leader": facts.quorum.leader_id,
         },
         remedy=(
+            f"# If controller {node} is to stay, do nothing: it is a voter as before",
             f"# If controller {node} is to leave the quorum, stop it first, and then remove it: with "
             "controller.quorum.auto.join.enable=true it adds itself again while it runs",
             remove_controller(facts, key),
-            f"# If controller {node} is to stay, do not run this command: it is a voter as before",
         ),
         hold_ms=Millis(0),
     )

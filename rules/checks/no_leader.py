@@ -98,7 +98,7 @@ from rules.facts.leadership import Leaderless
 from rules.facts.node import NodeFacts, Process
 from rules.facts.node_claims import answers_claim, in_sync_count, leader_claim
 from rules.facts.quorum import Facts
-from rules.facts.reported_leaders import last_leader, last_leader_answer_ms
+from rules.facts.reported_leaders import epochs_in_vain, last_leader, last_leader_answer_ms
 from rules.finding import HOLD, Finding, Plain, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, needed_text, numbered, plural, utc_text
 from rules.model.identifiers import NodeId
@@ -123,7 +123,7 @@ _START = Threshold(
     meaning="the same while every configured controller refuses connections and none has answered yet: kraftwatch may "
     "be started together with them",
 )
-STILL = Threshold(
+_STILL = Threshold(
     name="still",
     default=10.0,
     meaning="how long the high watermark must not move, while a leader that has committed something in its epoch "
@@ -148,7 +148,7 @@ _AT = {Process.DOWN: At.REFUSES, Process.HUNG: At.HANGS, Process.NOT_REACHED: At
 
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum while nobody leads, or who leads commits nothing."""
-    match leader(facts, still_ms=thresholds.ms(STILL.name)):
+    match leader(facts, still_ms=thresholds.ms(_STILL.name)):
         case LeaderUnknown(why=why):
             yield UnknownResult(why=why)
         case Leaderless() as state:
@@ -179,7 +179,7 @@ def _nothing_committed(facts: Facts, state: CommitsNothing, thresholds: Threshol
     uncommitted = None if end is None or committed is None else end - committed
     leads = f"Controller {poll.leader_id} leads epoch {poll.leader_epoch}"
     if state.elected_since:
-        leads += f"{_epochs_since(quorum)}, and has committed nothing since its election"
+        leads += f"{_in_vain(quorum)}, and has committed nothing since its election"
     elif uncommitted is not None:
         leads += f", with {plural(uncommitted, 'uncommitted record')}"
     missing = [voter for voter in voters if not state.follows(voter)]
@@ -223,12 +223,10 @@ def _nothing_committed(facts: Facts, state: CommitsNothing, thresholds: Threshol
     )
 
 
-def _epochs_since(quorum: Quorum) -> str:
-    """Returns how many epochs after one whose leader committed something the newest one is; empty for the next one, and
-    if its leader has committed something or that is not known."""
-    elections, in_vain = quorum.history.elections, quorum.high_watermark is None
-    epochs = quorum.leader_epoch - elections[-1].leader_epoch if quorum.leader_epoch and elections and in_vain else 0
-    return f", {epochs} epochs after the last one in which something was committed" if epochs > 1 else ""
+def _in_vain(quorum: Quorum) -> str:
+    """Returns after which epoch nothing was committed any more, with how many; empty for the next epoch."""
+    epochs = epochs_in_vain(quorum)
+    return f", {epochs} epochs after the last one in which something was committed" if epochs else ""
 
 
 def _reached_and_silent(facts: Facts, state: CommitsNothing, missing: list[NodeFacts]) -> Iterable[str]:
@@ -248,7 +246,7 @@ def _or_unknown(value: int | None) -> str:
 
 def _summary(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> Statement:
     quorum = facts.quorum
-    at, in_vain = last_leader_answer_ms(quorum), _epochs_since(quorum)
+    at, in_vain = last_leader_answer_ms(quorum), _in_vain(quorum)
     since = "" if at is None else f" since {utc_text(at)}"
     if in_vain and at is not None and quorum.high_watermark_since_ms is not None:
         # Leaders have answered since, and none of them was followed.
@@ -321,7 +319,7 @@ def _voters(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> s
     running, needed = reached_voters(facts, voters), majority(len(voters))
     if not sentences:
         accepting = [one for voter in voters for one in answers_claim(voter)] if all_accept(voters) else []
-        if _epochs_since(facts.quorum):
+        if epochs_in_vain(facts.quorum):
             return Statement("No majority follows a controller that is elected.", *accepting)
         claims = (claim(Question.WON, NO), *accepting)
         if len(voters) == 1:
@@ -471,6 +469,6 @@ RULE = Rule(
     title="No controller leads the metadata quorum, or nothing is committed",
     resolved=_resolved,
     hold=hold(5.0, "longer than an election"),
-    further_thresholds=(_START, STILL, _STILL_HOLD),
+    further_thresholds=(_START, _STILL, _STILL_HOLD),
     without_leader=True,
 )

@@ -42,6 +42,19 @@ def last_leader(quorum: Quorum) -> NodeId | None:
     return next((election.leader_id for election in elections if election.leader_epoch == epoch), None)
 
 
+def epochs_in_vain(quorum: Quorum) -> int:
+    """Returns how many epochs after the last one in which something was committed the newest one is.
+
+    0 in the next epoch, which is a usual election; if the newest leader has committed something, which its high
+    watermark shows; and if it is not known.
+    """
+    elections, epoch = quorum.history.elections, quorum.leader_epoch
+    if epoch is None or not elections or quorum.high_watermark is not None:
+        return 0
+    epochs = epoch - elections[-1].leader_epoch
+    return epochs if epochs > 1 else 0
+
+
 def leaders_of_newest_epoch(views: Iterable[LeaderView], poll: Poll | None) -> tuple[Epoch, tuple[NodeId, ...]] | None:
     """Returns the newest epoch that a view or the poll reports with a leader, and the leaders reported for it, sorted.
 

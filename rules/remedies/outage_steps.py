@@ -11,6 +11,7 @@ from rules.facts.following import Following
 from rules.facts.leadership import Leaderless
 from rules.facts.node import NodeFacts, Process
 from rules.facts.quorum import Facts
+from rules.facts.reported_leaders import epochs_in_vain
 from rules.formatting import and_join, numbered
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import majority
@@ -139,9 +140,7 @@ def commit_steps(facts: Facts, leader: NodeId, missing: Collection[NodeFacts]) -
 
 
 def _hosts(nodes: list[NodeId]) -> str:
-    return (
-        f"host of {numbered('controller', nodes)}" if len(nodes) == 1 else f"hosts of {numbered('controller', nodes)}"
-    )
+    return f"{'host' if len(nodes) == 1 else 'hosts'} of {numbered('controller', nodes)}"
 
 
 def _permission_steps(facts: Facts) -> Iterable[str]:
@@ -170,7 +169,12 @@ def _where_to_look(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...
     running, needed = running_voters(facts, voters) if voters else _answering(facts.quorum, state), majority(number)
     if not explained:
         because = ": the voters' endpoints accept connections" if voters and all_accept(voters) else ""
-        yield f"# Check in the controllers' logs why no election is won{because}"
+        what = (
+            "nobody fetches from the controllers that are elected"
+            if epochs_in_vain(facts.quorum)
+            else "no election is won"
+        )
+        yield f"# Check in the controllers' logs why {what}{because}"
     elif running - len(late_voters(voters)) >= needed:
         yield Statement(
             f"# If no leader is elected then, check in the controllers' logs why: {running} of the {number} voters run "
@@ -218,6 +222,8 @@ def _majority_steps(facts: Facts, voters: tuple[NodeFacts, ...]) -> Iterable[str
         return
     if len(voters) == 1:
         yield "# Wait until the only voter runs: it then elects itself within seconds"
+    elif epochs_in_vain(facts.quorum):
+        yield f"# Wait until {needed} of the {len(voters)} voters, the leader included, have the records of one leader"
     elif all(voter.reachable and not does_not_answer(voter) for voter in voters):
         yield f"# Wait until one of the voters wins an election: it needs {needed} of the {len(voters)} votes"
     else:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+from rules.model.ages import CLOCKS_DIFFER_MS
 from rules.model.identifiers import DirectoryId, Millis, NodeId
 
 MOST_PEERS = 32
@@ -85,8 +86,6 @@ class WitnessRow:
     """The files beside its log of which it is unknown whether its next start ends."""
 
 
-_CLOCK_MS = 2_000
-"""As `kraftwatch doctor`: a clock of a host that NTP keeps is right to some milliseconds."""
 _FREE_BYTES = 1024**3
 """One segment of the metadata log (metadata.log.segment.bytes)."""
 
@@ -96,7 +95,7 @@ def wrong(row: WitnessRow) -> list[str]:
     found = [
         f"{_peer(peer)} is not reached ({peer.step}): {peer.why}" for peer in row.peers if peer.reached is Reached.NO
     ]
-    if row.leader_ahead_ms is not None and abs(row.leader_ahead_ms) > _CLOCK_MS:
+    if row.leader_ahead_ms is not None and abs(row.leader_ahead_ms) > CLOCKS_DIFFER_MS:
         found.append(f"the leader's clock is {row.leader_ahead_ms} ms ahead of the clock of this host")
     if row.directory_id is not None and row.listed_directory_ids and row.directory_id not in row.listed_directory_ids:
         listed = ", ".join(row.listed_directory_ids)

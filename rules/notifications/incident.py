@@ -191,13 +191,14 @@ class IncidentGrouper:
             for (fingerprint, _), each in found.firing.items()
         )
         in_storm = self._storm_incident is not None and found is self._open.get(self._storm_incident)
-        explains = any(self._share_a_cause(alert.rule, each.rule) for each in found.firing.values())
-        at_once = since_ms - newest_ms <= (ONE_CAUSE_MS if explains else SAME_FAULT_MS)
-        return not explained and not in_storm and not at_once
+        return not explained and not in_storm and since_ms - newest_ms > self._same_fault_ms(alert, found)
 
-    def _share_a_cause(self, rule: str, other: str) -> bool:
-        """Returns whether one of two different rules explains the other, or is grouped with it."""
-        return other != rule and other in self._related.get(rule, ())
+    def _same_fault_ms(self, alert: Alert, found: _OpenIncident) -> Millis:
+        """Returns how long after an incident an alert may begin and be the same fault: longer if it and an alert of
+        another rule there explain each other, or are grouped."""
+        related = self._related.get(alert.rule, ())
+        explains = any(each.rule != alert.rule and each.rule in related for each in found.firing.values())
+        return ONE_CAUSE_MS if explains else SAME_FAULT_MS
 
     def _joinable(self, alert: Alert) -> Iterator[str]:
         """Yields the open incidents that an alert belongs to: of its cause, of the same node, of what is related."""
@@ -220,9 +221,8 @@ class IncidentGrouper:
 
     def _is_part_of(self, alert: Alert, found: _OpenIncident, related: Sequence[_FiringAlert]) -> bool:
         """Returns whether an alert belongs to an open incident. `related`: those of it that may have the same cause."""
-        explains = any(self._share_a_cause(alert.rule, each.rule) for each in found.firing.values())
-        within_ms = ONE_CAUSE_MS if explains else SAME_FAULT_MS
-        if alert.severity is not Severity.CRITICAL or alert.started_at_ms - found.reference_ms <= within_ms:
+        began_after_ms = alert.started_at_ms - found.reference_ms
+        if alert.severity is not Severity.CRITICAL or began_after_ms <= self._same_fault_ms(alert, found):
             return True
         about = _nodes(alert)
         return found.critical_since_ms is None and any(

@@ -98,28 +98,23 @@ def _forecast(forecast: ChaosForecast) -> int:
         CONSOLE.print(f"{count:4} {name}", markup=False)
     for line in forecast.report():
         CONSOLE.print(line, markup=False)
-    for problem in forecast.problems:
-        CONSOLE.print(problem, style="red", markup=False)
-    CONSOLE.print(
-        f"seed {forecast.seed}: {forecast.injected.total()} faults, {len(forecast.problems)} problems, "
-        f"{time.monotonic() - began:.0f} s; {forecast.folder}",
-        markup=False,
-    )
-    return 1 if forecast.problems else 0
+    return _ended(f"seed {forecast.seed}: {forecast.injected.total()} faults", forecast, began)
 
 
 def _outages(outages: ChaosOutages) -> int:
     """Tries each total outage."""
     began = time.monotonic()
     outages.run()
-    for problem in outages.problems:
+    return _ended(f"{len(outages.rows)} outages of {outages.controllers} controllers", outages, began)
+
+
+def _ended(tried: str, run: ChaosForecast | ChaosOutages, began: float) -> int:
+    """Prints the problems of a run that began then, and returns the exit code."""
+    for problem in run.problems:
         CONSOLE.print(problem, style="red", markup=False)
-    CONSOLE.print(
-        f"{len(outages.rows)} outages of {outages.controllers} controllers, {len(outages.problems)} problems, "
-        f"{time.monotonic() - began:.0f} s; {outages.folder}",
-        markup=False,
-    )
-    return 1 if outages.problems else 0
+    seconds = time.monotonic() - began
+    CONSOLE.print(f"{tried}, {len(run.problems)} problems, {seconds:.0f} s; {run.folder}", markup=False)
+    return 1 if run.problems else 0
 
 
 if __name__ == "__main__":

@@ -459,7 +459,12 @@ def _resolved(facts: Facts, _subject: Subject) -> str:
     quorum = facts.quorum
     leader = "A controller leads the metadata quorum" if quorum.leader_id is None else leads(quorum)
     commits = Statement("")
-    if quorum.high_watermark is not None and not quorum.silent_ms:
+    risen_ms = quorum.high_watermark_since_ms
+    if (
+        quorum.high_watermark is not None
+        and risen_ms is not None
+        and quorum.is_current(risen_ms, quorum.ages.answer_ms)
+    ):
         commits = Statement(" and commits", claim(Question.COMMITS, YES))
     counted = in_sync_text(facts)
     return statement(leader, commits, ". ", counted) if counted else statement(leader, commits, ".")

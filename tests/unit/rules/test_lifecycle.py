@@ -254,7 +254,7 @@ def test_condition_that_outlives_its_cause_fires_before_the_cause_resolves() -> 
         "firing failure-tolerance +30",
         "resolved no-leader +0",
     ]
-    assert tracker.alerts[-1].summary.startswith("Controller 3 leads in epoch 7 and commits. ")
+    assert tracker.alerts[-1].summary.startswith("Controller 3 leads in epoch 7. ")
     assert tracker.at(31, NO_RESERVE) == []
     assert tracker.at(40) == []
     assert tracker.at(50) == ["resolved warning +30 due +50"]

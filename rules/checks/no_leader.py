@@ -462,6 +462,7 @@ def _resolved(facts: Facts, _subject: Subject) -> str:
     risen_ms = quorum.high_watermark_since_ms
     if (
         quorum.high_watermark is not None
+        and not quorum.silent_ms
         and risen_ms is not None
         and quorum.is_current(risen_ms, quorum.ages.answer_ms)
     ):

@@ -17,7 +17,7 @@ are all the same case. Pure: the ledger alone writes what `reconciled` returns.
 An evaluation of an older time than the newest recorded transition says nothing about that alert.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -59,26 +59,12 @@ class Firing:
     """Rule and subject (None: each of the rule) of what is pending or unknown: it neither fires nor ends."""
     ended: tuple[EndedAlert, ...] = ()
     """What resolved since the `Firing` before, in order: its transitions, and the text of its end."""
-    rules: frozenset[str] | None = None
-    """The rules that were evaluated; None: all. Alerts of other rules are kept."""
     over: str = NOT_FOUND
     """What is true of a recorded alert that is neither found nor kept, if `ended` does not have it."""
 
     def keeps(self, rule: str, subject: str) -> bool:
         """Returns whether a recorded alert that does not fire by this evaluation goes on nevertheless."""
-        if self.rules is not None and rule not in self.rules:
-            return True
         return not self.kept.isdisjoint(((rule, None), (rule, subject)))
-
-    def without(self, rules: Iterable[str]) -> "Firing":
-        """Returns the same, which says nothing about these rules."""
-        left_out = frozenset(rules)
-        return replace(
-            self,
-            alerts=tuple(alert for alert in self.alerts if alert.rule not in left_out),
-            kept=self.kept | {(rule, None) for rule in left_out},
-            ended=tuple(alert for alert in self.ended if alert.fired.rule not in left_out),
-        )
 
     def since(self, duration_ms: int) -> "Firing":
         """Returns the same without what ended longer ago than this."""

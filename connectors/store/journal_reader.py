@@ -3,7 +3,7 @@
 import sqlite3
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,6 +177,15 @@ class JournalReader:
                 rows = _some_rows(connection, start, end, condition, values)
             yield from rows
             start = rows[-1].sequence + 1 if rows else end
+
+    def read_from(self, starts: Mapping[str, int], end: int) -> Iterator[Observation]:
+        """Yields the rows of these clusters up to the sequence `end`, each one's from a sequence of its own on."""
+        first = sorted((start, name) for name, start in starts.items())
+        ends = [*(start for start, _ in first[1:]), end]
+        for number, ((start, _), upto) in enumerate(zip(first, ends, strict=True)):
+            names = frozenset(name for _, name in first[: number + 1])
+            if start < (upto := min(upto, end)):
+                yield from self.select(start, upto, RowFilter(clusters=names))
 
     def snapshots(self, cluster: str, until_ms: int | None = None) -> Iterator[JournalSnapshot]:
         """Yields the snapshots of a cluster whose rows are all up to a time, newest first, without damaged ones.

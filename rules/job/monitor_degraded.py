@@ -14,13 +14,13 @@ What it means
       are late until the rest is evaluated; alerts of other clusters are not.
     - `evaluation`: observations are evaluated ten seconds or more after they were made, for a minute. All alerts are
       late by as much.
-    - `topic`, `checkpoint`, `cores`: for a minute the job has evaluated nothing, because the brokers of the relays'
-      topic or the file system of Spark's checkpoint do not answer, or Spark's cluster gives the job no core. Nothing is
-      lost: it goes on from there.
-    - `spark`: for a minute Spark has completed no batch, because it fails or hangs; the job starts it again. Nothing is
-      lost. Until then, `no-leader` and `monitor-blind` alone are evaluated; with relays, no rule is.
-    - `executors`, `disk`: some of the job's executors are lost, or the disk of its folder is full. It still evaluates,
-      if it can.
+    - `topic`: for a minute the job has evaluated nothing, because the brokers of the relays' topic do not answer.
+      Nothing is lost: it goes on from there.
+    - `spark`, `checkpoint`, `cores`, `disk`: for a minute Spark has completed no batch, because it fails or hangs (the
+      job starts it again), the file system of its checkpoint does not answer, its cluster gives the job no core, or the
+      disk of the job's folder is full. Nothing is lost. After a minute the understudy, in the job's own process,
+      evaluates all rules on the same observations until Spark has caught up.
+    - `executors`: some of the job's executors are lost.
     - `cluster id ID`: several configured clusters have this id. Images and tutorials ship ids, and disks are copied.
       kraftwatch keeps their alerts apart by their names; Kafka does not keep the clusters apart: a broker or a client
       that is sent to the wrong one is accepted there.
@@ -310,6 +310,10 @@ def _without_id(name: str) -> Finding:
     )
 
 
+_UNDERSTUDY: Final = (
+    "the job's own process evaluates all rules meanwhile, so alerts, the page and `kraftwatch check` work as ever"
+)
+_NOT_YET: Final = "nothing is evaluated until the job's own process does, within a minute; `kraftwatch check` works"
 _DEPENDENCIES: Final[Mapping[str, tuple[Severity, str, str]]] = {
     "topic": (
         Severity.CRITICAL,
@@ -318,18 +322,18 @@ _DEPENDENCIES: Final[Mapping[str, tuple[Severity, str, str]]] = {
     ),
     "checkpoint": (
         Severity.CRITICAL,
-        "nothing is evaluated until it answers",
+        _UNDERSTUDY,
         "# Check the file system, the network to it and its credentials",
     ),
     "spark": (
         Severity.CRITICAL,
-        "at most no-leader and monitor-blind are evaluated until a batch completes",
+        _UNDERSTUDY,
         "# Read log/spark.log and log/driver.log in the job's folder: why Spark ends or hangs; look at the memory and "
         "the load of this host",
     ),
     "cores": (
         Severity.CRITICAL,
-        "nothing is evaluated until there are some",
+        _UNDERSTUDY,
         "# Look at Spark's page of the cluster: which applications have its cores, and which workers are alive; bound "
         "the others by spark.cores.max, or add a worker",
     ),
@@ -340,7 +344,7 @@ _DEPENDENCIES: Final[Mapping[str, tuple[Severity, str, str]]] = {
     ),
     "disk": (
         Severity.CRITICAL,
-        "most rules are not evaluated until it has room",
+        _UNDERSTUDY,
         "# Free space on the disk of the job's folder",
     ),
 }
@@ -349,6 +353,8 @@ _DEPENDENCIES: Final[Mapping[str, tuple[Severity, str, str]]] = {
 
 def _missing(job: JobState, missing: MissingDependency) -> Finding:
     severity, consequence, remedy = _DEPENDENCIES[missing.name]
+    if consequence == _UNDERSTUDY and not job.understudy_counts:
+        consequence = _NOT_YET
     return Finding(
         subject=Subject(missing.name),
         severity=severity,

@@ -163,5 +163,7 @@ class JobState:
     """When at least half of all were last not observed, while that alert fires."""
     sinks: tuple[SinkState, ...] = ()
     missing: tuple[MissingDependency, ...] = ()
+    understudy_counts: bool = False
+    """Whether the job's own process evaluates the rules, because Spark does not."""
     audit: AuditState | None = AuditState()
     """None: its results cannot be read."""

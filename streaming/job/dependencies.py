@@ -86,15 +86,14 @@ class Dependencies:
         """Returns why the job waits, for the page."""
         return [f"{missing.why}, since {duration(missing.for_ms)}" for missing in self.now]
 
-    def missing(self, name: Dependency, why: str) -> bool:
-        """Notes that it is missing; said once, until it is there again. Returns whether it was said now."""
+    def missing(self, name: Dependency, why: str, for_s: float = 0.0) -> None:
+        """Notes that it has been missing for some seconds; said once, until it is there again."""
         with self._lock:
             known = name in self._missing
             if not known:
-                self._missing[name] = why, time.monotonic()
+                self._missing[name] = why, time.monotonic() - for_s
         if not known:
             self.say(f"{why}; waiting for it")
-        return not known
 
     def found(self, name: Dependency) -> None:
         """Notes that it is there."""

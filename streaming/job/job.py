@@ -31,13 +31,13 @@ from streaming.job.responses import SinkResponses
 from streaming.job.running import Effective, JobSpec, Running
 from streaming.job.start_up import StartUp, open_sinks
 from streaming.job.topic_input import identify_in_topics
-from streaming.metrics.batch_stats import BatchStats, DeliveredBatch
+from streaming.metrics.batch_stats import BatchStats, DeliveredBatch, DeliveredEvaluations
 from streaming.pipeline.active_role import ActiveRole, LeaseRole, OnlyJob, job_id
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.notifying import Notifying
 from streaming.pipeline.topic_files import TopicFiles
-from streaming.status.status_store import StatusStore
+from streaming.status.status_store import Engine, StatusStore
 from streaming.web.application import JobHealth
 
 log = logging.getLogger(__name__)
@@ -76,12 +76,14 @@ class Job:
 
     def health(self) -> JobHealth:
         """Returns what shows now that the job runs."""
-        gatherer = self.monitoring.gatherer
+        gatherer = self.monitoring.input.gatherer
         return JobHealth(
             since=self.started_at,
             last_batch_at=self.deliver.last_batch_at,
-            gatherer_runs=gatherer.alive,
-            gatherer_stalled_s=gatherer.loop_stalled_s,
+            last_evaluated_at=self.deliver.last_evaluated_at,
+            engine=self.store.engine,
+            gatherer_runs=gatherer is None or gatherer.alive,
+            gatherer_stalled_s=None if gatherer is None else gatherer.loop_stalled_s,
             folder=self.checkpoint.folder,
             waits_for=self.dependencies.seconds,
         )
@@ -127,7 +129,7 @@ class Job:
         ids = record_ids(self.checkpoint, recorded, answered)
         running.put(Effective(config=config, open_sinks=opened, spec=spec, identified=spec.with_ids(ids)))
         self.store.set_clusters(running.names)
-        self.monitoring.change(identified, self.notifying)
+        self.monitoring.change(identified)
         return [key for key in Config.model_fields if getattr(before, key) != getattr(config, key)]
 
     def record_learned_ids(self) -> None:
@@ -149,7 +151,7 @@ class Job:
         for name, cluster_id in learned.ids.items():
             log.warning("cluster %s answers: its cluster id is %s", name, cluster_id, extra={"cluster": name})
         running.put_ids(learned.ids)
-        self.monitoring.change(before, self.notifying)
+        self.monitoring.change(before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +167,7 @@ class JobParts:
     def inputs(self) -> JobInputs:
         """Returns what they know now."""
         # What relays observe says nothing about this host.
-        blind = [*self.monitoring.blind_early, *self.store.blind()] if self.running.gathers else []
+        blind = self.store.blind() if self.running.gathers else []
         return JobInputs(
             thresholds=self.running.thresholds,
             clusters=self.store.names,
@@ -175,6 +177,7 @@ class JobParts:
             read=self.monitoring.topics(),
             blind=blind,
             missing=self.dependencies.now,
+            understudy_counts=self.store.engine is not None and self.store.engine.name is Engine.UNDERSTUDY,
             audit=self.audit.state(),
         )
 
@@ -187,11 +190,12 @@ class DeliveredBatches:
         self._stats, self._job_monitor, self._notifying, self._topics = stats, job_monitor, notifying, topics
         self._observed_ms = 0
 
-    def add(self, batch: DeliveredBatch) -> None:
-        """Notes a batch."""
+    def add(self, batch: DeliveredEvaluations) -> None:
+        """Notes a batch, or what the understudy has evaluated."""
         # Another thread may be evaluating what this changes.
         with self._notifying.paused():
-            self._stats.add(batch, self._notifying.ledger.firing())
+            if isinstance(batch, DeliveredBatch):
+                self._stats.add(batch, self._notifying.ledger.firing())
             self._job_monitor.note_batch(batch)
         # A job that is cut off from every cluster falls behind the others.
         self._observed_ms = max(self._observed_ms, batch.observed_ms)
@@ -214,7 +218,8 @@ def started(
     """Starts the gatherer and opens everything but Spark; `stack` closes it again."""
     stack.callback(database.close)
     running = Running(start_up.effective)
-    monitoring = stack.enter_context(Monitoring(running, checkpoint, dependencies, stop))
+    monitoring = Monitoring(running, checkpoint, dependencies, stop)
+    stack.callback(monitoring.stop)
     store = StatusStore(running.names, waiting=start_up.waiting)
     audits, acknowledgements = AuditResults(database), AcknowledgementStore(database)
     silences = ActiveSilences(stored=SilenceStore(database), in_services=ServiceSilenceStore(database), running=running)
@@ -248,6 +253,7 @@ def started(
     if lease is not None:
         role = stack.enter_context(ActiveRole(lease, batches.report, settle=notifying.settle))
     stack.enter_context(ChangeReports(store, running, notifying))
+    monitoring.begin(deliver, notifying)
     return Job(
         running=running,
         checkpoint=checkpoint,

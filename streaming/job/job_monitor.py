@@ -36,7 +36,7 @@ from rules.model.job_state import (
 from rules.model.subject import Subject
 from rules.notifications.route import Silence
 from streaming.job.dependencies import Missing
-from streaming.metrics.batch_stats import DeliveredBatch
+from streaming.metrics.batch_stats import DeliveredEvaluations
 from streaming.pipeline.initial_state import initial_state
 from streaming.pipeline.topic_files import TopicState
 
@@ -70,6 +70,8 @@ class JobInputs:
     """None: its results cannot be read."""
     missing: Sequence[Missing] = ()
     """What the job waits for."""
+    understudy_counts: bool = False
+    """Whether the job's understudy evaluates, and not Spark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +149,7 @@ class JobMonitor:
         if initial.cut_off is not None:
             self._held, self._cut_off_at_ms = initial.cut_off, now_ms
 
-    def note_batch(self, batch: DeliveredBatch) -> None:
+    def note_batch(self, batch: DeliveredEvaluations) -> None:
         """Notes which clusters have rows, which rows were refused or wait, and how late they were evaluated."""
         now = self._steady()
         for status in batch.statuses:
@@ -255,6 +257,7 @@ class JobMonitor:
                 MissingDependency(name=missing.name, why=missing.why, since_ms=Millis(now_ms - missing.for_ms))
                 for missing in inputs.missing
             ),
+            understudy_counts=inputs.understudy_counts,
             audit=inputs.audit,
         )
 

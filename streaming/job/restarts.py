@@ -31,6 +31,10 @@ class Restarts:
         self._has_worked = False
         self.problem: JobError | None = None
         """Why what runs must be started again; None while it runs."""
+        self.has_new_state = False
+        """Whether a new state was begun since the newest batch."""
+        self._was_unreadable = False
+        """Whether the state could not be read since then."""
 
     @property
     def due_in_s(self) -> float:
@@ -68,6 +72,12 @@ class Restarts:
     def succeeded(self) -> None:
         """A batch was completed."""
         self._failures, self._has_worked = 0, True
+        self.has_new_state = self._was_unreadable = False
+
+    def confirmed(self, unreadable: str | None) -> str | None:
+        """Returns why a state cannot be read once that is found twice: once, Java may have been killed meanwhile."""
+        was_unreadable, self._was_unreadable = self._was_unreadable, unreadable is not None
+        return unreadable if was_unreadable else None
 
 
 class Waiting:

@@ -79,7 +79,6 @@ def _started_job(
     job = started(start_up, checkpoint, created(database, stop, dependencies), dependencies, stop, stack)
     verb = "gathering from" if job.running.gathers else "reading the relay of"
     say(f"{verb} {_names(job.running.names)}; starting Spark")
-    job.monitoring.begin_early_evaluation(job.notifying)
     serve(job, file, served, stack)
     return job
 
@@ -106,7 +105,7 @@ def _started_query(job: Job, stop: SignalFlag, say: Print, stack: ExitStack) -> 
         )
     )
     with waits:
-        job.monitoring.start_query(spark, job.deliver, job.notifying)
+        job.monitoring.start_query(spark)
     checks.append(dependency_checks(job).run)
     return checks
 
@@ -116,7 +115,7 @@ def _run_until_stopped(
 ) -> None:
     monitors = False
     while not stop.is_set():
-        job.monitoring.wait(1, job.notifying)
+        job.monitoring.wait(1)
         if stop.is_set():
             # What is missing now has been stopped.
             break

@@ -87,11 +87,11 @@ def serve(job: Job, file: ConfigFile | None, served: Served, stack: ExitStack) -
 
 def _sources(job: Job, heartbeat: Heartbeat, file: ConfigFile | None) -> JobSources:
     def now() -> JobNow:
-        gatherer = job.monitoring.gatherer
+        gatherer = job.monitoring.input.gatherer
         return JobNow(
             is_alive=job.health().is_alive,
-            gatherer_runs=gatherer.alive,
-            gatherer_pid=gatherer.pid,
+            gatherer_runs=gatherer is None or gatherer.alive,
+            gatherer_pid=None if gatherer is None else gatherer.pid,
             heartbeats=heartbeat.counts,
             notifies=job.notifying.notifies,
             missing=job.dependencies.states(),

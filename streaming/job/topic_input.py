@@ -1,11 +1,15 @@
-"""The input of a job with `source: kafka`: what the relays' topics have of the clusters, and no gatherer process."""
+"""What the relays' topics have of the clusters, for a job with `source: kafka`."""
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from connectors.errors import UndecodableError
+from connectors.observations.observation import Observation
 from connectors.relay.relay_message import (
     SurveyedCluster,
     TopicError,
@@ -14,7 +18,6 @@ from connectors.relay.relay_message import (
     append_time_advice,
 )
 from connectors.settings.sections import TopicSection
-from rules.model.identifiers import Millis
 from streaming.config import Config
 from streaming.config.relay_section import RelaySection
 from streaming.job.cluster_identity import ClusterIds, UnavailableClusterError
@@ -26,53 +29,19 @@ from streaming.pipeline.checkpoint_source import (
     is_new,
     require_source,
 )
-from streaming.pipeline.topic_batch import RelayedCluster
-from streaming.pipeline.topic_files import TopicFiles, TopicState
+from streaming.pipeline.source import BYTES_PER_BATCH
+from streaming.pipeline.topic_batch import MessageReader, RelayedCluster
+from streaming.pipeline.topic_files import TopicState
 from streaming.pipeline.topic_source import TopicSource
+
+if TYPE_CHECKING:
+    from connectors.relay.topic_follower import TopicFollower
 
 log = logging.getLogger(__name__)
 
 SURVEY_S = 15.0
 _SURVEYS_AT_ONCE = 32
 _SAY_EVERY_S = 2.0
-
-
-class RelayedInput:
-    """Takes the place of `GathererProcess`: a relay gathers on another machine, and Spark's planner reads its topic."""
-
-    alive = True
-    pid: int | None = None
-    loop_stalled_s: float | None = None
-
-    def __init__(self, files: TopicFiles) -> None:
-        """`files`: of the job."""
-        self._files = files
-
-    def start(self) -> None:
-        """Starts nothing."""
-
-    def stop(self) -> None:
-        """Deletes the login that no planner has read."""
-        self._files.delete_source()
-
-    def request_polls(self, requests: Mapping[str, tuple[Millis | None, Millis]]) -> None:
-        """Lets quiet rows wait, for a batch, until one of the two times.
-
-        No poll is requested: the next regular one follows within a second.
-        """
-        self._files.put_quiet_until(
-            {
-                cluster: quiet_until_ms if due_ms is None else min(due_ms, quiet_until_ms)
-                for cluster, (due_ms, quiet_until_ms) in requests.items()
-            }
-        )
-
-    def topics(self) -> TopicState:
-        """Returns what Spark's planner has found in the topics."""
-        return self._files.state()
-
-    def limit_log(self, cluster: str, waiting_bytes: int) -> None:
-        """Limits nothing: a relay does not know how far its rows are evaluated."""
 
 
 def identify_in_topics(
@@ -120,9 +89,13 @@ def query_topic(config: Config, checkpoint: Checkpoint) -> TopicSource | None:
     """Returns what the query reads; None for the checkpoint's journal."""
     if config.source != KAFKA:
         return None
-    section, source = _section(config), checkpoint_source(checkpoint)
+    source = checkpoint_source(checkpoint)
     assert source is not None, "it was recorded at the start"
-    ids = checkpoint.cluster_ids()
+    return _topic_source(config, source, checkpoint.cluster_ids())
+
+
+def _topic_source(config: Config, source: CheckpointSource, ids: Mapping[str, str]) -> TopicSource:
+    section = _section(config)
     return TopicSource(
         connection=section,
         rows_per_batch=section.rows_per_batch,
@@ -137,6 +110,68 @@ def query_topic(config: Config, checkpoint: Checkpoint) -> TopicSource | None:
             if cluster.name in source.baselines and cluster.name in ids
         },
     )
+
+
+class TopicRows:
+    """The rows of relays' topics for the understudy, from each cluster's newest baseline on."""
+
+    def __init__(self, config: Config, checkpoint: Checkpoint) -> None:
+        """Connects to nothing yet."""
+        self._config, self._checkpoint = config, checkpoint
+        self._follower: TopicFollower | None = None
+        self._row_at: dict[str, float] = {}
+
+    @property
+    def state(self) -> TopicState | None:
+        """What was found in the topics; None before they are read."""
+        if self._follower is None:
+            return None
+        return TopicState(
+            failing=self._follower.failing, read_to_end_at=self._follower.read_to_end_at, row_at={**self._row_at}
+        )
+
+    def begin(self) -> Mapping[str, bytes]:
+        """As `UnderstudyRows.begin`; a topic has no state. Raises KraftwatchError if no topic can be read."""
+        # Imported here: other jobs need no library of Kafka's in this process.
+        from connectors.relay.topic_follower import TopicFollower
+
+        found = identify_in_topics(self._config, self._checkpoint, new_state=True, say=log.debug)
+        if not found.ids:
+            raise next(iter(found.unavailable.values()))
+        assert found.source is not None, "it was surveyed"
+        source = _topic_source(self._config, found.source, found.ids)
+        self._reader = MessageReader(source.clusters)
+        self._follower = TopicFollower(source.connection, source.starting_offsets)
+        self._follower.follow(
+            {(topic, number): at for topic, each in source.starting_offsets.items() for number, at in each.items()}
+        )
+        return {}
+
+    def read(self, timeout_s: float) -> Sequence[Observation]:
+        """As `UnderstudyRows.read`; what no relay has written is left to Spark, which puts it into quarantine."""
+        assert self._follower is not None, "it has begun"
+        rows: list[Observation] = []
+        until, size = time.monotonic() + timeout_s, 0
+        while size < BYTES_PER_BATCH and (message := self._follower.poll(max(0.0, until - time.monotonic()))):
+            size += len(message.value or b"")
+            with suppress(UndecodableError):
+                if (read := self._reader.read(message)) is not None:
+                    rows.append(read.observation)
+                    self._row_at[read.observation.cluster] = time.monotonic()
+            if self.at_end:
+                break
+        return rows
+
+    @property
+    def at_end(self) -> bool:
+        """As `UnderstudyRows.at_end`."""
+        return self._follower is None or self._follower.at_end
+
+    def close(self) -> None:
+        """As `UnderstudyRows.close`."""
+        if self._follower is not None:
+            self._follower.close()
+            self._follower = None
 
 
 def _section(config: Config) -> RelaySection:

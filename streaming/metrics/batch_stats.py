@@ -20,16 +20,11 @@ _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveredBatch:
-    """One micro-batch that was delivered."""
+class DeliveredEvaluations:
+    """What an engine has evaluated and was delivered."""
 
-    took_s: float
-    """From Spark's call to the end of delivery: the batch's plan included."""
     statuses: Sequence[ClusterStatus]
     """The status of each cluster that had rows."""
-    quarantined: Mapping[str, int]
-    """New entries in quarantine, by cluster: records that did not decode, skipped rows, damaged states."""
-    report: DeliveryReport
     refused: Sequence[str] = ()
     """Refused messages of a relay's topic, as the quarantine keeps them."""
     waiting: Mapping[str, WaitingRows] = field(default_factory=dict)
@@ -40,6 +35,17 @@ class DeliveredBatch:
         """The newest time of a cluster of which something is observed; 0 if there is none."""
         seen = (status.observed_at_ms for status in self.statuses if unobserved_quorum(status.findings) is None)
         return max((at_ms for at_ms in seen if at_ms is not None), default=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveredBatch(DeliveredEvaluations):
+    """One micro-batch of Spark that was delivered."""
+
+    took_s: float
+    """From Spark's call to the end of delivery: the batch's plan included."""
+    quarantined: Mapping[str, int]
+    """New entries in quarantine, by cluster: records that did not decode, skipped rows, damaged states."""
+    report: DeliveryReport
 
 
 class BatchStats:

@@ -23,7 +23,7 @@ from streaming.metrics.heartbeat import HeartbeatCounts
 from streaming.metrics.metric_spec import CLUSTER, ClusterSample, MetricSpec, Values, family, registry
 from streaming.metrics.quorum_metrics import KIP_METRICS, QUORUM_METRICS
 from streaming.metrics.rates import Rates
-from streaming.status.status_store import ReceivedStatus, StatusStore
+from streaming.status.status_store import Engine, ReceivedStatus, StatusStore
 
 T = TypeVar("T")
 STATS_MAX_AGE_MS = 10_000
@@ -35,7 +35,7 @@ class JobNow:
     """What is known at one time of how a job works."""
 
     is_alive: bool
-    """Whether batches complete and the gatherer runs, or the job starts."""
+    """Whether the rules are evaluated and the gatherer runs, or the job starts."""
     gatherer_runs: bool
     gatherer_pid: int | None
     """The process id of the newest gatherer; None where there is none."""
@@ -150,9 +150,15 @@ def _missing(read: Callable[[T], Mapping[str, bool]]) -> MetricSpec[T]:
 JOB_METRICS: tuple[MetricSpec[JobSample], ...] = (
     MetricSpec(
         "watchdog",
-        "1 while batches complete and the gatherer runs, and while the job starts, else 0. An alert on 1 always "
+        "1 while the rules are evaluated and the gatherer runs, and while the job starts, else 0. An alert on 1 always "
         "fires; if it stops, kraftwatch is down or stuck.",
         lambda job: job.now.is_alive,
+    ),
+    MetricSpec(
+        "understudy_counts",
+        "1 while the job's own process evaluates the rules, because Spark does not, else 0; absent before the first "
+        "evaluation.",
+        lambda job: None if (engine := job.sources.store.engine) is None else engine.name is Engine.UNDERSTUDY,
     ),
     _missing(lambda job: job.now.missing),
     MetricSpec("build_info", "1, with the versions in use.", lambda job: _build(), ("version", "python", "spark")),

@@ -30,6 +30,7 @@ from rules.model.identifiers import Millis
 from streaming.pipeline.evaluation_budget import MOST_WAITING_BYTES, EvaluationBudget
 from streaming.pipeline.output_rows import (
     WAITING_ROWS,
+    EvaluationTimes,
     OutputKind,
     OutputRow,
     observations,
@@ -122,21 +123,25 @@ class ClusterProcessor:
             yield from (output_frame(refused_messages(frame)) for frame in frames)
             return
         states = unpack_states(bytes(state.get[0])) if state.exists else {}
+        before = dict(states)
+        output = self.apply(observations(frames), states)
+        if states != before:
+            state.update((pack_states(states),))
+        if output:
+            yield output_frame(output)
+
+    def apply(self, rows: Mapping[str, Sequence[Observation]], states: dict[str, bytes]) -> Sequence[OutputRow]:
+        """Applies the rows of each cluster to its state, which is replaced; returns what they brought about."""
         output: list[OutputRow] = []
-        applied = False
-        for cluster, rows in observations(frames).items():
+        for cluster, of_cluster in rows.items():
             settings = self._clusters.get(cluster)
             if settings is None:
                 # The journal may still hold rows of a cluster that is no longer configured.
                 continue
             before = states.get(cluster, self._initial.get(cluster))
-            states[cluster], found = self._applied(settings, before, rows)
+            states[cluster], found = self._applied(settings, before, of_cluster)
             output += found
-            applied = True
-        if applied:
-            state.update((pack_states(states),))
-        if output:
-            yield output_frame(output)
+        return output
 
     def _applied(
         self, settings: ClusterSettings, blob: bytes | None, rows: Sequence[Observation]
@@ -210,6 +215,11 @@ class ClusterProcessor:
         monitor.waiting = due[applied:]
         stored = monitor.apply((), store=True)
         return [*alerts, *stored.alerts], [*output, *quarantined_rows(cluster, stored.failed)]
+
+    @classmethod
+    def forget(cls) -> None:
+        """Frees what this process keeps between batches."""
+        cls._cache.clear()
 
     def pages(self, cluster: str) -> PageFiles | None:
         """Returns the pages of a cluster's state; None if they are in the state."""
@@ -360,5 +370,7 @@ def _waiting(cluster: str, monitor: ClusterMonitor) -> Iterator[OutputRow]:
 
 
 def _evaluated(cluster: str, monitor: ClusterMonitor) -> Iterator[OutputRow]:
-    """Yields what the gatherer needs to know: when it must poll, and until when quiet rows may wait."""
-    yield OutputKind.EVALUATED, cluster, "", json.dumps([monitor.poll_at_ms, monitor.quiet_until_ms])
+    times = EvaluationTimes(
+        due_ms=monitor.poll_at_ms, quiet_until_ms=monitor.quiet_until_ms, now_ms=monitor.machine.now_ms
+    )
+    yield OutputKind.EVALUATED, cluster, "", json.dumps(times)

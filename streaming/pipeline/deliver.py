@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 
 from connectors.errors import JournalError, UnavailableStoreError, UnwritableStoreError
 from connectors.process.wall_clock import wall_ms
@@ -25,27 +25,24 @@ from connectors.store.collection import MOST_QUARANTINED, Collection
 from connectors.store.journal_reader import JournalReader, JournalSnapshot
 from rules.formatting import plural
 from rules.model.identifiers import Millis
-from streaming.metrics.batch_stats import DeliveredBatch
+from streaming.metrics.batch_stats import DeliveredBatch, DeliveredEvaluations
 from streaming.pipeline.notifying import Notifying
-from streaming.pipeline.output_rows import TOPIC, WAITING_ROWS, OutputKind
+from streaming.pipeline.output_rows import TOPIC, WAITING_ROWS, EvaluationTimes, OutputKind, OutputRow
 from streaming.replay.cluster_monitor import WaitingRows
 from streaming.replay.contract_violations import failure_reason
 from streaming.status.cluster_status import ClusterStatus, from_json
-from streaming.status.status_store import StatusStore
+from streaming.status.status_store import Engine, StatusStore
 
 log = logging.getLogger(__name__)
 
 _RETRY_S: Final = 1.0
-PollTimes: TypeAlias = tuple[Millis | None, Millis]
-"""When a hold or clear time of a cluster expires, if one does: a poll at that time decides about an alert. And until
-when its quiet rows may wait."""
 
 
 class PolledGatherer(Protocol):
     """What gathers the rows that are evaluated."""
 
-    def request_polls(self, requests: Mapping[str, PollTimes]) -> None:
-        """Takes what the evaluations of a batch need next, by cluster."""
+    def request_polls(self, requests: Mapping[str, EvaluationTimes], by: Engine) -> None:
+        """Takes what the evaluations of an engine need next, by cluster."""
 
     def limit_log(self, cluster: str, waiting_bytes: int) -> None:
         """Takes how many bytes of a cluster's rows wait to be evaluated."""
@@ -61,14 +58,14 @@ class Deliver:
         *,
         store: StatusStore,
         gatherer: PolledGatherer | None = None,
-        on_batch: Callable[[DeliveredBatch], None] | None = None,
+        on_batch: Callable[[DeliveredEvaluations], None] | None = None,
         journal: JournalReader | None = None,
         wait: Callable[[float], bool] | None = None,
     ) -> None:
         """Delivers nothing yet.
 
-        `on_batch` is called after each batch. States are stored in the `journal`, if there is one. `wait` waits some
-        seconds and returns whether the job stops.
+        `on_batch` is called after each batch, and after each evaluation of the understudy. States are stored in the
+        `journal`, if there is one. `wait` waits some seconds and returns whether the job stops.
         """
         self._notifying, self._quarantine = notifying, quarantine
         self.store, self._gatherer, self._on_batch = store, gatherer, on_batch
@@ -78,21 +75,19 @@ class Deliver:
         """Rows for the quarantine that a full disk did not take."""
         self.last_batch_at: float | None = None
         """When the newest micro-batch was delivered (monotonic seconds): /healthz reads it."""
+        self.last_evaluated_at: float | None = None
+        """When the newest evaluation of any engine was delivered."""
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Delivers one batch. Errors are raised to Spark: swallowing one would commit the batch."""
         began = time.monotonic()
         rows = frame.collect()
-        taken = self._taken(rows, wall_ms())
-        if self._gatherer is not None:
-            self._gatherer.request_polls(taken.evaluated)
-            for cluster, waiting in taken.waiting.items():
-                self._gatherer.limit_log(cluster, waiting.size)
+        taken = self._taken(rows, Engine.SPARK)
         report = self._notifying.send()
         # Not before: in this batch the job may have begun to notify.
         if taken.bad and self._notifying.notifies:
             self._put_in_quarantine(taken.bad)
-        self._store_snapshots([journal_snapshot(row) for row in rows if row.kind == OutputKind.SNAPSHOT])
+        self._store_snapshots(taken.snapshots)
         self.last_batch_at = time.monotonic()
         if self._on_batch is not None:
             self._on_batch(
@@ -106,30 +101,53 @@ class Deliver:
                 )
             )
 
-    def _taken(self, rows: Iterable[Row], now_ms: Millis) -> "_Taken":
-        """Passes each row to the store or to what notifies; returns the rest."""
-        taken = _Taken()
-        for row in rows:
-            if row.kind == OutputKind.QUARANTINE:
-                taken.quarantined[row.cluster] += 1
-                taken.bad[f"{row.cluster}-{row.name}"] = json.loads(row.body)
-                if row.cluster.startswith(TOPIC):
-                    taken.refused.append(row.body)
+    def take(self, rows: Iterable[OutputRow]) -> Mapping[str, EvaluationTimes]:
+        """Delivers what the understudy has made, but for what goes into quarantine, and sends nothing yet.
+
+        Returns which clusters it has evaluated. Spark makes the same entries of the quarantine when it goes on.
+        """
+        taken = self._taken(rows, Engine.UNDERSTUDY)
+        self._store_snapshots(taken.snapshots)
+        if self._on_batch is not None:
+            self._on_batch(DeliveredEvaluations(statuses=taken.statuses, waiting=taken.waiting))
+        return taken.evaluated
+
+    def _taken(self, rows: Iterable[OutputRow], by: Engine) -> "_Taken":
+        """Passes each row to the store, to what notifies or to the gatherer; returns the rest."""
+        taken, now_ms = _Taken(), wall_ms()
+        for kind, cluster, name, body in rows:
+            if kind == OutputKind.QUARANTINE:
+                taken.quarantined[cluster] += 1
+                taken.bad[f"{cluster}-{name}"] = json.loads(body)
+                if cluster.startswith(TOPIC):
+                    taken.refused.append(body)
                 continue
-            with _contained(row):
-                if row.kind == OutputKind.EVALUATED:
-                    self.store.put_evaluation(row.cluster, at_ms=now_ms)
-                    due_ms, quiet_until_ms = json.loads(row.body)
-                    taken.evaluated[row.cluster] = due_ms, quiet_until_ms
-                elif row.kind == OutputKind.STATUS:
-                    status = from_json(row.body)
-                    self.store.put_status(status, at_ms=now_ms)
-                    taken.statuses.append(status)
-                elif row.kind == OutputKind.WAITING:
-                    taken.waiting[row.cluster] = WAITING_ROWS.validate_json(row.body)
-                elif row.kind == OutputKind.FIRING:
-                    self._notifying.put(FIRING.validate_json(row.body))
+            with _contained(kind, cluster):
+                self._take(taken, (kind, cluster, name, body), by, now_ms)
+        if self._gatherer is not None:
+            self._gatherer.request_polls(taken.evaluated, by)
+            for cluster, waiting in taken.waiting.items():
+                self._gatherer.limit_log(cluster, waiting.size)
+        self.last_evaluated_at = time.monotonic()
         return taken
+
+    def _take(self, taken: "_Taken", row: OutputRow, by: Engine, now_ms: Millis) -> None:
+        kind, cluster, name, body = row
+        if kind == OutputKind.EVALUATED:
+            taken.evaluated[cluster] = EvaluationTimes(*json.loads(body))
+            self.store.put_evaluation(cluster, at_ms=now_ms)
+        elif kind == OutputKind.STATUS:
+            status = from_json(body)
+            # Of two engines, the one that counts is ahead.
+            if by is self._notifying.engine_of(cluster):
+                self.store.put_status(status, at_ms=now_ms)
+            taken.statuses.append(status)
+        elif kind == OutputKind.WAITING:
+            taken.waiting[cluster] = WAITING_ROWS.validate_json(body)
+        elif kind == OutputKind.FIRING:
+            self._notifying.put(FIRING.validate_json(body), by)
+        elif kind == OutputKind.SNAPSHOT:
+            taken.snapshots.append(journal_snapshot(cluster, name, body))
 
     def _store_snapshots(self, snapshots: Sequence[JournalSnapshot]) -> None:
         """Stores them, or logs why not: without a snapshot, a past state takes longer."""
@@ -175,19 +193,20 @@ class _Taken:
     refused: list[str] = field(default_factory=list)
     """Those of a relay's topic."""
     waiting: dict[str, WaitingRows] = field(default_factory=dict)
-    evaluated: dict[str, PollTimes] = field(default_factory=dict)
+    evaluated: dict[str, EvaluationTimes] = field(default_factory=dict)
     statuses: list[ClusterStatus] = field(default_factory=list)
+    snapshots: list[JournalSnapshot] = field(default_factory=list)
 
 
-def journal_snapshot(row: Row) -> JournalSnapshot:
+def journal_snapshot(cluster: str, name: str, body: str) -> JournalSnapshot:
     """Returns the snapshot of a row of this kind."""
-    sequence, at_ms = row.name.split()
-    state = base64.b64decode(row.body)
-    return JournalSnapshot(cluster=row.cluster, sequence=int(sequence), observed_at_ms=int(at_ms), state=state)
+    sequence, at_ms = name.split()
+    state = base64.b64decode(body)
+    return JournalSnapshot(cluster=cluster, sequence=int(sequence), observed_at_ms=int(at_ms), state=state)
 
 
 @contextmanager
-def _contained(row: Row) -> Iterator[None]:
+def _contained(kind: str, cluster: str) -> Iterator[None]:
     """Logs an error that concerns one cluster's row: raised to Spark, it would end the query for all clusters."""
     try:
         yield
@@ -196,8 +215,8 @@ def _contained(row: Row) -> Iterator[None]:
     except Exception as error:  # noqa: BLE001 - whatever it is, the other clusters' rows are delivered
         log.error(  # noqa: TRY400 - the exception's message may quote the row
             "a row of kind %s of cluster %s cannot be delivered and is skipped; report this as a bug of kraftwatch: %s",
-            row.kind,
-            row.cluster,
+            kind,
+            cluster,
             failure_reason(error),
-            extra={"cluster": row.cluster},
+            extra={"cluster": cluster},
         )

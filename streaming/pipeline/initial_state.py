@@ -16,7 +16,6 @@ from rules.model.identifiers import Millis
 from rules.model.job_state import JOB_CLUSTER_ID, ClockStep, RefusedRows
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.early_cluster import EARLY_RULES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +52,8 @@ def initial_state(firing: Sequence[Alert], history: Iterable[Alert] = (), *, now
     """Returns the state that follows from a ledger.
 
     Rows before the newest recorded transition of a cluster are replayed, but change no alert: their alerts were sent.
-    Transitions of `EARLY_RULES` do not count: they may have been recorded before any other rule was evaluated. Another
-    job of the store, whose clock is ahead, may have recorded a later time: nothing would be evaluated until then.
+    Another job of the store, whose clock is ahead, may have recorded a later time: nothing would be evaluated until
+    then.
 
     Args:
         firing: the newest transition of each alert that fires.
@@ -63,8 +62,7 @@ def initial_state(firing: Sequence[Alert], history: Iterable[Alert] = (), *, now
     """
     newest_ms: dict[str, Millis] = {}
     for alert in history:
-        counted_ms = Millis(0) if alert.rule in EARLY_RULES else alert.observed_at_ms
-        newest_ms[alert.cluster] = max(newest_ms.get(alert.cluster, Millis(0)), counted_ms)
+        newest_ms[alert.cluster] = max(newest_ms.get(alert.cluster, Millis(0)), alert.observed_at_ms)
     return InitialState(
         clusters={
             cluster: TrackedConditions(

@@ -26,7 +26,7 @@ from rules.model.job_state import JOB_CLUSTER_ID, SinkState
 from rules.notifications.route import Hold
 from streaming.pipeline.active_role import OnlyJob, Role
 from streaming.replay.contract_violations import failure_reason
-from streaming.status.status_store import StatusStore
+from streaming.status.status_store import Engine, StatusStore
 
 log = logging.getLogger(__name__)
 
@@ -91,9 +91,9 @@ class Notifying:
         self._newest_delivery: Dispatcher | None = None
         """Also while another job notifies."""
         self._firing: dict[str, Firing] = {}
-        """The newest of each cluster by the processor."""
-        self._early: dict[str, Firing] = {}
-        """Those of the early evaluation, of the clusters that the processor does not evaluate yet."""
+        """The newest of each cluster by Spark."""
+        self._understudy: dict[str, Firing] = {}
+        """Those of the understudy, of the clusters for which it counts."""
         self._changed: set[str] | None = None
         """The clusters that the ledger may not agree with; None: all."""
         self._refresh_at = 0.0
@@ -143,24 +143,22 @@ class Notifying:
         with self._lock:
             yield
 
-    def put(self, firing: Firing) -> None:
-        """Keeps what fires in a cluster by the processor."""
+    def put(self, firing: Firing, by: Engine = Engine.SPARK) -> None:
+        """Keeps what fires in a cluster by one of the engines; while the understudy has put something, that counts."""
         with self._lock:
-            before = self._firing.get(firing.cluster)
-            self._firing[firing.cluster] = firing if before is None else firing.after(before)
+            known = self._firing if by is Engine.SPARK else self._understudy
+            before = known.get(firing.cluster)
+            known[firing.cluster] = firing if before is None else firing.after(before)
             self._note_change(firing.cluster)
 
-    def put_early(self, firing: Firing) -> None:
-        """Keeps what fires in a cluster by the early evaluation."""
-        with self._lock:
-            before = self._early.get(firing.cluster)
-            self._early[firing.cluster] = firing if before is None else firing.after(before)
-            self._note_change(firing.cluster)
+    def engine_of(self, cluster: str) -> Engine:
+        """Returns the engine that counts for a cluster."""
+        return Engine.UNDERSTUDY if cluster in self._understudy else Engine.SPARK
 
-    def end_early(self, cluster: str) -> None:
-        """The processor evaluates this cluster: what the early evaluation found counts no longer."""
+    def hand_back(self, cluster: str) -> None:
+        """Spark has evaluated this cluster as far as the understudy: what Spark finds counts from now on."""
         with self._lock:
-            self._early.pop(cluster, None)
+            self._understudy.pop(cluster, None)
             self._note_change(cluster)
 
     def _note_change(self, cluster: str) -> None:
@@ -222,7 +220,7 @@ class Notifying:
             # Before anything is sent: people are notified of a host that is cut off, and not of each cluster.
             recorded += self.ledger.reconcile(self._of_job(self._job), now_ms)
             holds = [*holds, *self._job.holds()]
-        for known in (self._firing, self._early):
+        for known in (self._firing, self._understudy):
             known.update({name: replace(firing, ended=()) for name, firing in known.items() if firing.ended})
         self._changed = set()
         results = delivery.deliver(now_ms, holds)
@@ -244,18 +242,13 @@ class Notifying:
     def _due(self, now_ms: Millis) -> Iterator[Firing]:
         """Yields what the ledger must agree with: what fires in changed clusters, and that removed ones are over."""
         names = set(self.store.configured)
-        for cluster in self._firing.keys() | self._early.keys():
-            if cluster not in names:
-                self._firing.pop(cluster, None)
-                self._early.pop(cluster, None)
+        for known in (self._firing, self._understudy):
+            for cluster in known.keys() - names:
+                del known[cluster]
         for cluster in sorted(names if self._changed is None else self._changed & names):
-            early, one = self._early.get(cluster), self._firing.get(cluster)
-            if early is not None:
-                yield early
-                if one is not None and early.rules is not None and one.evaluated_ms < early.evaluated_ms:
-                    one = one.without(early.rules)
-            if one is not None:
-                yield one
+            firing = self._understudy.get(cluster) or self._firing.get(cluster)
+            if firing is not None:
+                yield firing
         for cluster in {alert.cluster for alert in self.ledger.firing()} - names - {JOB_CLUSTER_ID}:
             yield Firing(
                 cluster=cluster,
@@ -265,7 +258,7 @@ class Notifying:
 
     def _stand_by(self) -> None:
         self._delivery = None
-        for known in (self._firing, self._early):
+        for known in (self._firing, self._understudy):
             known.update({name: firing.since(_UNRECORDED_MS) for name, firing in known.items() if firing.ended})
         if time.monotonic() >= self._refresh_at:
             # For the page of this job.

@@ -9,13 +9,14 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
 from pydantic import TypeAdapter
 
 from connectors.observations.observation import Observation, unpacked
+from rules.model.identifiers import Millis
 from streaming.pipeline.schema import OUTPUT
 from streaming.replay.cluster_monitor import RefusedRow, WaitingRows
 from streaming.replay.machine_state import MachineState
@@ -38,8 +39,7 @@ class OutputKind(StrEnum):
     """name = SEQUENCE-ORDINAL of what did not decode, or SEQUENCE-COUNT of a row with that many events that could not
     be applied; body = its offset and the reason as JSON. name = state-CRC32: body = a damaged state."""
     EVALUATED = "evaluated"
-    """The cluster was evaluated in this batch; body = two times (ms since the epoch) as JSON: when a hold or clear time
-    expires, or null; and until when no condition begins or ends because time passes."""
+    """The cluster was evaluated in this batch; body = EvaluationTimes as JSON."""
     WAITING = "waiting"
     """body = WaitingRows as JSON: rows of the cluster wait in its state, or none does any more."""
     SNAPSHOT = "snapshot"
@@ -47,6 +47,17 @@ class OutputKind(StrEnum):
     journal (`streaming.replay.state_codec.snapshot_of`) in base 64."""
     STATUS = "status"
     """body = the cluster's status as JSON (`streaming.status.cluster_status`)."""
+
+
+class EvaluationTimes(NamedTuple):
+    """When a cluster was evaluated, and when it must be again."""
+
+    due_ms: Millis | None
+    """When a hold or clear time expires, if one does: a poll at that time decides about an alert."""
+    quiet_until_ms: Millis
+    """Until when no condition begins or ends because time passes: until then its quiet rows may wait."""
+    now_ms: Millis
+    """The latest time of the rows that were applied."""
 
 
 WAITING_ROWS: Final = TypeAdapter(WaitingRows)
@@ -97,6 +108,11 @@ def observations(frames: Iterable[pd.DataFrame]) -> Mapping[str, Sequence[Observ
     """Returns the observations of each cluster in journal order, of rows of `PACKED`: Spark guarantees no order."""
     rows = [unpacked(bytes(value)) for frame in frames for value in frame["observation"].tolist()]
     rows.sort(key=lambda row: row.sequence)
+    return by_cluster(rows)
+
+
+def by_cluster(rows: Iterable[Observation]) -> Mapping[str, Sequence[Observation]]:
+    """Returns the rows of each cluster, in their order."""
     found: dict[str, list[Observation]] = {}
     for row in rows:
         found.setdefault(row.cluster, []).append(row)

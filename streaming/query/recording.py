@@ -19,7 +19,7 @@ from connectors.observations.observation import Observation
 from connectors.observations.point_in_time import AtOffset, PointInTime
 from connectors.process.wall_clock import wall_ms
 from connectors.store.bundle_file import unpacked_bundle
-from connectors.store.journal_reader import JournalReader, JournalSnapshot, RowFilter
+from connectors.store.journal_reader import JournalReader, JournalSnapshot
 from rules.alert import Alert
 from rules.evaluate import OBSERVATION_RULES, evaluate
 from rules.facts.contact import dialled_endpoint
@@ -32,6 +32,7 @@ from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import decoded_row
 from streaming.replay.machine import Machine
+from streaming.replay.state_codec import without_conditions
 from streaming.status.cluster_status import ClusterState
 from streaming.status.event_history import EventHistory
 from streaming.status.log_dir_status import LogDirContents
@@ -109,21 +110,19 @@ class JournalRecording:
         late = Millis(LATEST_MS) if to_ms is None else Millis(to_ms + _APART_MS)
         newest = self.reader.newest_times()
         awaited = [journal for name, journal in begun.items() if to_ms is not None and newest[name] > to_ms]
-        starts = sorted(
-            (journal.machine.sequence + 1 if journal.newest_ms else self._first(from_ms), name)
+        starts = {
+            name: journal.machine.sequence + 1 if journal.newest_ms else self._first(from_ms)
             for name, journal in begun.items()
-        )
-        ends = [*(start for start, _ in starts[1:]), self.reader.published_end()]
+        }
+        end = self.reader.published_end()
 
         def rows() -> Iterator[Observation]:
-            for number, ((start, _), end) in enumerate(zip(starts, ends, strict=False)):
-                names = frozenset(name for _, name in starts[: number + 1])
-                for row in self.reader.select(start, end, RowFilter(clusters=names)):
-                    if row.observed_at_ms > late and all(journal.ended for journal in awaited):
-                        return
-                    yield row
+            for row in self.reader.read_from(starts, end):
+                if row.observed_at_ms > late and all(journal.ended for journal in awaited):
+                    return
+                yield row
 
-        return self._reported(rows(), starts[0][0], ends[-1]) if starts else iter(())
+        return self._reported(rows(), min(starts.values()), end) if starts else iter(())
 
     def state_from_ms(self, at_ms: Millis | None) -> Millis:
         """Returns from when on rows are needed for the state at a time; None: for the newest one."""
@@ -225,7 +224,9 @@ class ReplayedJournal:
 
     def _restore(self, blob: bytes, newest_ms: Millis) -> None:
         settings, evaluates_from_ms = self.monitor.settings, self._evaluates_from_ms
-        self.monitor = ClusterMonitor.restored(blob, settings, evaluates_from_ms=evaluates_from_ms)
+        # A replay knows no alert but its own.
+        state = without_conditions(settings.name, blob)
+        self.monitor = ClusterMonitor.restored(state, settings, evaluates_from_ms=evaluates_from_ms)
         self.newest_ms, self.held = newest_ms, (newest_ms, newest_ms)
         self.history.add(self.machine)
 

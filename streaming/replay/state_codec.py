@@ -14,7 +14,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from typing import Any
@@ -149,15 +149,20 @@ def stored_references(cluster: str, blob: bytes) -> frozenset[bytes]:
 
 
 def snapshot_of(cluster: str, blob: bytes, pages: PageStore | None) -> bytes:
-    """Returns a stored monitor with its pages in it, and without its conditions and the rows that wait.
+    """Returns a stored monitor with its pages in it, and without the rows that wait.
 
     Raises:
         MissingPageError: one of the pages is missing or damaged.
     """
-    _, _, machine = _stored_parts(cluster, blob)
-    hot, *tables = _sections(cluster, machine)
+    parts = monitor_parts(cluster, blob)
+    hot, *tables = _sections(cluster, parts.machine)
     whole = _joined(hot, *(with_pages(table, pages) for table in tables))
-    return monitor_to_bytes(MonitorParts(tracked=TrackedConditions(), waiting=b"", machine=whole))
+    return monitor_to_bytes(MonitorParts(tracked=parts.tracked, waiting=b"", machine=whole))
+
+
+def without_conditions(cluster: str, blob: bytes) -> bytes:
+    """Returns a stored monitor without its conditions: none of its alerts is firing; errors as of `monitor_parts`."""
+    return monitor_to_bytes(replace(monitor_parts(cluster, blob), tracked=TrackedConditions()))
 
 
 def to_bytes(state: MachineState, pages: PageStore | None, values: StoredValues) -> bytes:

@@ -3,8 +3,10 @@
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from connectors.delivery.delivery_report import DeliveryReport, SinkResult
+from connectors.process.wall_clock import wall_ms
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
@@ -17,6 +19,23 @@ ENDED_RECOVERIES_KEPT = 64
 
 OBSERVED_MS = Millis(60_000)
 """A cluster whose newest status is older is not observed."""
+
+
+class Engine(StrEnum):
+    """What evaluates the rules."""
+
+    SPARK = "spark"
+    UNDERSTUDY = "understudy"
+    """A thread of the job's own process, while Spark does not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountingEngine:
+    """Which engine's evaluations count now."""
+
+    name: Engine
+    since_ms: Millis
+    """By the wall clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +90,13 @@ class StatusStore:
         self.delivery: NewestDelivery | None = None
         """The newest delivery; None before the first one."""
         self._received: dict[str, ReceivedStatus] = {}
+        self.engine: CountingEngine | None = None
+        """Which engine counts; None before one evaluates."""
+
+    def set_engine(self, name: Engine) -> None:
+        """Notes which engine counts now."""
+        if self.engine is None or self.engine.name is not name:
+            self.engine = CountingEngine(name=name, since_ms=wall_ms())
 
     @property
     def configured(self) -> Sequence[str]:

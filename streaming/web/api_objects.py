@@ -194,6 +194,11 @@ class FleetObject(TypedDict):
     """Time of the newest delivery to the sinks."""
     sinks: list[SinkObject]
     """The sinks."""
+    engine: str | None
+    """What evaluates the rules: spark, or understudy (the job's own process, while Spark does not); null before the
+    first evaluation."""
+    engine_since_ms: int | None
+    """Since when."""
 
 
 class Problem(BaseModel):

@@ -14,16 +14,18 @@ from werkzeug.exceptions import HTTPException
 
 from connectors.errors import UsageError
 from connectors.gather.gatherer_stats import gatherer_problem
+from connectors.process.wall_clock import wall_ms
 from connectors.store.durable_file import full_disk
 from rules.formatting import and_join
+from streaming.status.status_store import CountingEngine
 from streaming.web.page_access import PageAccess, Permission, is_bearer
 
 HEALTH_PATHS = ("/healthz", "/readyz")
 """They are answered without a token, because a kubelet cannot send one, and show no detail of a cluster."""
-STALE_S = 30.0
-"""A healthy job ends a batch within ten seconds; one without a batch for this long hangs."""
+STALE_S = 90.0
+"""A healthy job evaluates within ten seconds; if Spark does not for a minute, the understudy begins within seconds."""
 START_S = 900.0
-"""How long a job may take to its first batch: minutes where many processes share a core."""
+"""How long a job may take to its first evaluation: minutes where many processes share a core."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,10 @@ class JobHealth:
     """When it began to run, in monotonic seconds."""
     last_batch_at: float | None = None
     """When it finished its newest batch; None before the first one."""
+    last_evaluated_at: float | None = None
+    """When it finished the newest evaluation, of Spark or of its understudy; None before the first one."""
+    engine: CountingEngine | None = None
+    """Which of the two counts."""
     gatherer_runs: bool | None = None
     """None: it has not been started yet."""
     gatherer_stalled_s: float | None = None
@@ -54,29 +60,35 @@ class JobHealth:
         return None if self.folder is None else full_disk(self.folder)
 
     @property
+    def evaluation_age_s(self) -> float:
+        """Seconds since the newest evaluation; before the first one, since the start."""
+        return time.monotonic() - (self.since if self.last_evaluated_at is None else self.last_evaluated_at)
+
+    @property
     def is_starting(self) -> bool:
         """Whether the job waits for its first batch, and may still do so: Spark starts, and the gatherer runs."""
         return self.last_batch_at is None and self.is_alive
 
     @property
     def is_alive(self) -> bool:
-        """Whether batches complete, or the first one may still come, and the gatherer runs."""
+        """Whether the rules are evaluated, or the first evaluation may still come, and the gatherer runs."""
         return self.problem is None
 
     @property
     def problem(self) -> str | None:
         """Why the job does not work; None if it does."""
-        if self.batch_age_s > (START_S if self.last_batch_at is None else STALE_S):
-            return "no batch has completed for too long"
+        if self.evaluation_age_s > (START_S if self.last_evaluated_at is None else STALE_S):
+            return "nothing has been evaluated for too long"
         return self._gatherer_problem
 
     @property
     def health_problem(self) -> str | None:
         """Why /healthz answers 503; None if it does not.
 
-        A restart changes nothing about what is missing: for as long as a start may take, the job waits for it.
+        A restart changes nothing about what is missing, unless it is Spark: for as long as a start may take, the job
+        waits for it.
         """
-        if self.waits_for and self.batch_age_s < START_S:
+        if self.waits_for.keys() - {"spark"} and self.evaluation_age_s < START_S:
             return self._gatherer_problem
         return self.problem
 
@@ -104,6 +116,9 @@ def health_endpoints(read: Callable[[], JobHealth]) -> Blueprint:
             "status": problem or status,
             "waits_for_seconds": {name: round(seconds, 1) for name, seconds in missing.items()},
             "seconds_since_last_batch": round(health.batch_age_s, 1),
+            "seconds_since_last_evaluation": round(health.evaluation_age_s, 1),
+            "engine": None if health.engine is None else health.engine.name,
+            "engine_seconds": None if health.engine is None else (wall_ms() - health.engine.since_ms) / 1_000,
             "gatherer": health.gatherer_runs,
             "gatherer_stalled_seconds": None if stalled_s is None else round(stalled_s, 1),
         }

@@ -35,7 +35,7 @@ from streaming.web.api_objects import ClusterObject, ClusterRow
 NO_LEADER = "no-leader"
 STALE_MS = Millis(30_000)
 """A cluster with an older status is unknown."""
-STARTING = "Starting: until the first batch, only a missing leader and a blind monitor are reported"
+STARTING = "Starting: no observation of this cluster has been evaluated yet"
 TRANSITIONS_LIMIT = 500
 """Alert transitions of one cluster that the API returns, the newest."""
 

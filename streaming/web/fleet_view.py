@@ -130,7 +130,7 @@ def _with_known_events(now: ClusterView, past: PastState) -> ClusterView:
 
 def fleet_json(view: FleetView) -> FleetObject:
     """Returns the fields of `/api/clusters`."""
-    every, delivery = view.all(), view.store.delivery
+    every, delivery, engine = view.all(), view.store.delivery, view.store.engine
     counts = Counter(one.health for one in every)
     return {
         "now_ms": view.now_ms(),
@@ -147,4 +147,6 @@ def fleet_json(view: FleetView) -> FleetObject:
             }
             for name, result in (delivery.sinks.items() if delivery else ())
         ],
+        "engine": None if engine is None else engine.name.value,
+        "engine_since_ms": None if engine is None else engine.since_ms,
     }

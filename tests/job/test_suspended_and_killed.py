@@ -1,14 +1,10 @@
 """A job goes on whose host was suspended, whose Spark was killed, or whose disk is full: nothing starts it again."""
 
-import json
 import shutil
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -20,6 +16,7 @@ from tests.chaos import small_disk
 from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, section
 from tests.job.delayed_java import java_that_waits_for
+from tests.job.job_processes import assert_works, health, is_driver, is_java, is_python_of_spark, processes
 
 pytestmark = [pytest.mark.lab, pytest.mark.live, pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -45,42 +42,6 @@ def job(lab: Lab, tmp_path: Path, continues: Path) -> Iterator[ConfiguredJob]:
     job.write_config(clusters=[section("test", lab)], thresholds={"monitor-blind": blind}, spark=SPARK)
     with job:
         yield job
-
-
-def processes(job: ConfiguredJob, wanted: Callable[[Sequence[str]], bool]) -> list[psutil.Process]:
-    """Returns the job's processes by their command."""
-    driver = psutil.Process(job.pid)
-    found = list[psutil.Process]()
-    for process in (driver, *driver.children(recursive=True)):
-        with suppress(psutil.ZombieProcess, psutil.NoSuchProcess):  # it has ended meanwhile
-            if wanted(process.cmdline()):
-                found.append(process)
-    return found
-
-
-def is_java(command: Sequence[str]) -> bool:
-    return command[0].endswith("/java")
-
-
-def is_driver(command: Sequence[str]) -> bool:
-    return "run" in command and "streaming" in command
-
-
-def is_python_of_spark(command: Sequence[str]) -> bool:
-    return "pyspark.worker" in command or "streaming.pipeline.spark.planner_connection" in command
-
-
-def health(job: ConfiguredJob) -> dict[str, Any]:
-    try:
-        with urllib.request.urlopen(f"http://{job.address}/healthz", timeout=10) as answer:
-            return dict(json.loads(answer.read()))
-    except (urllib.error.URLError, ConnectionError, TimeoutError) as problem:
-        raise AssertionError(str(problem)) from None
-
-
-def assert_works(job: ConfiguredJob) -> None:
-    now = health(job)
-    assert (now["status"], now["seconds_since_last_batch"] < TIMEOUT_S) == ("ok", True), now
 
 
 def wait_for_batches(job: ConfiguredJob, count: int = 3) -> None:
@@ -202,7 +163,7 @@ def test_an_outage_is_notified_while_spark_hangs_which_is_started_again(
         for one in processes(job, hanging):
             suspended.callback(resume_if_running, one)
             one.suspend()
-        eventually(lambda: assert_logged(job, "Spark has completed no batch for "), within_s=60)
+        eventually(lambda: assert_logged(job, "Spark completes no batch"), within_s=60)
         with outage(lab):
             job.wait_for("monitor-blind", within_s=60)
         job.wait_for("monitor-blind", "resolved", within_s=60)

@@ -167,6 +167,12 @@ def _missing(state: JobState, words: Words) -> JobState:
     return replace(state, missing=(*state.missing, one))
 
 
+@command("understudy")
+def _understudy(state: JobState) -> JobState:
+    """understudy: the job's own process evaluates the rules, because Spark does not."""
+    return replace(state, understudy_counts=True)
+
+
 @command("cluster-id")
 def _cluster_id(state: JobState, cluster_id: str, *names: str) -> JobState:
     """cluster-id X dev prod: these clusters have one id."""

@@ -24,12 +24,13 @@ from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason, Vantage
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.cluster_processor import ClusterProcessor
-from streaming.pipeline.deliver import Deliver, PollTimes
+from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.initial_state import initial_state
 from streaming.pipeline.notifying import Notifying
+from streaming.pipeline.output_rows import EvaluationTimes
 from streaming.pipeline.query import Query
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.status.status_store import StatusStore
+from streaming.status.status_store import Engine, StatusStore
 from tests.eventually import eventually
 from tests.scripts.log_script import failed, poll, replica
 
@@ -90,8 +91,9 @@ class PipelineRun:
             ClusterProcessor(self.settings, initial=initial, spark_folder=self.checkpoint.pages, snapshots=True)
         )
 
-    def request_polls(self, requests: Mapping[str, PollTimes]) -> None:
-        self.requested_polls += [(cluster, due_ms) for cluster, (due_ms, _) in requests.items() if due_ms is not None]
+    def request_polls(self, requests: Mapping[str, EvaluationTimes], by: Engine) -> None:
+        due = {cluster: times.due_ms for cluster, times in requests.items()}
+        self.requested_polls += [(cluster, due_ms) for cluster, due_ms in due.items() if due_ms is not None]
 
     def limit_log(self, cluster: str, waiting_bytes: int) -> None:
         """Limits nothing: the test writes the rows."""

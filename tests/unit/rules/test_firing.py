@@ -58,8 +58,6 @@ NOTHING: list[tuple[AlertState, Millis]] = []
         ([fired()], firing(), [(OVER, at(0))]),
         ([fired()], firing(kept=KEPT), NOTHING),
         ([fired()], firing(kept=RULE_UNKNOWN), NOTHING),
-        ([fired()], firing(rules=frozenset({"no-leader"})), NOTHING),
-        ([fired()], firing(rules=frozenset({RULE})), [(OVER, at(0))]),
         ([fired(), over()], firing(fired(90, since=70)), [(FIRES, at(70))]),
         ([fired(), over()], firing(fired(5)), [(FIRES, at(100))]),
         ([fired(), over()], firing(), NOTHING),
@@ -176,12 +174,6 @@ def test_what_outlives_its_cause_is_recorded_before_the_end_of_the_cause() -> No
         ("broker-fenced", FIRES),
         (RULE, OVER),
     ]
-
-
-def test_a_rule_that_another_evaluation_decides_is_kept() -> None:
-    found = firing(fired(), ended=(ended(),)).without([RULE])
-    assert (found.alerts, found.ended, found.keeps(RULE, SUBJECT)) == ((), (), True)
-    assert not found.keeps("no-leader", SUBJECT)
 
 
 def found_at(times: list[int], kept: bool) -> Firing:

@@ -64,9 +64,10 @@ class World:
             "_spark": self,
             "_restarts": Restarts("move /job/spark away", lambda: self._now),
             "_waiting": Waiting(lambda: self._now),
+            "_silence": Waiting(lambda: self._now),
             "start_spark": self._start_spark,
             "_start_processor": self._start_processor,
-            "begin_early_evaluation": lambda _: self.done.append("early evaluation"),
+            "_begin_understudy": self._begin_understudy,
         }
 
     def wait(self, seconds: int) -> None:
@@ -78,6 +79,10 @@ class World:
             raise problem
         self.has_evaluated = True
         self.progress += 1
+
+    def _begin_understudy(self, *, renewed: bool = False) -> None:
+        if renewed or "understudy" not in self.done:
+            self.done.append("understudy")
 
     def stop(self) -> None:
         self.done.append("old session stopped")
@@ -92,7 +97,7 @@ class World:
     def run(self) -> list[str]:
         """Waits until the query has ended with each of the problems, and was started again each time."""
         while self._problems or self.monitoring._restarts.problem is not None:
-            self.monitoring.wait(1, UNUSED)
+            self.monitoring.wait(1)
         return self.done
 
     def _pause(self, seconds: float) -> bool:
@@ -153,7 +158,7 @@ def test_a_query_that_ends_is_started_again_and_spark_is_missing_until_a_batch_c
     assert [one.name for one in made.dependencies.now] == [Dependency.SPARK]
     assert made.done == [
         "Spark is started again: the streaming query failed: Broken pipe; waiting for it",
-        "early evaluation",
+        "understudy",
         "query at 1 s",
     ]
 
@@ -164,7 +169,8 @@ def test_a_query_that_ends_is_started_again_and_spark_is_missing_until_a_batch_c
 
 
 def started(done: Sequence[str]) -> str:
-    return ", ".join(one for one in done if not one.startswith(("Spark is", "Spark has", "spark:", "early", "Java")))
+    further = ("Spark is", "Spark completes", "spark:", "understudy", "Java")
+    return ", ".join(one for one in done if not one.startswith(further))
 
 
 @pytest.mark.parametrize(
@@ -216,9 +222,16 @@ def test_the_gatherer_leaves_the_journal_while_a_state_is_set_aside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = world(tmp_path, monkeypatch, STATE)
-    monkeypatch.setattr(made.monitoring, "gatherer", SimpleNamespace(stop=lambda: made.done.append("gatherer stops")))
-    monkeypatch.setattr(made.monitoring, "_started_gatherer", lambda: made.done.append("gatherer starts"))
-    assert made.run()[2:] == ["gatherer stops", "new state: it is of version 9", "gatherer starts", "query at 1 s"]
+    stopped = SimpleNamespace(stop=lambda: made.done.append("gatherer stops"), only_understudy_has=False)
+    monkeypatch.setattr(made.monitoring, "input", stopped)
+
+    def started_input() -> Any:
+        made.done.append("gatherer starts")
+        return stopped
+
+    monkeypatch.setattr(made.monitoring, "_started_input", started_input)
+    aside = ["gatherer stops", "new state: it is of version 9", "gatherer starts", "understudy", "query at 1 s"]
+    assert made.run()[2:] == aside
 
 
 def test_of_spark_submit_only_the_session_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,14 +280,14 @@ def test_the_job_ends_when_the_topic_gets_no_baseline(tmp_path: Path, monkeypatc
     assert started(made.done) == ""
 
 
-def test_while_a_batch_takes_long_the_early_evaluation_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_a_batch_takes_long_the_understudy_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = world(tmp_path, monkeypatch, COMPLETES, HANGS)
     for _ in range(62):
-        made.monitoring.wait(1, UNUSED)
-    assert made.done == ["Spark has completed no batch for 60 s; waiting for it", "early evaluation"]
+        made.monitoring.wait(1)
+    assert made.done == ["understudy", "Spark completes no batch; waiting for it"]
 
     made._problems = [COMPLETES]
-    made.monitoring.wait(1, UNUSED)
+    made.monitoring.wait(1)
     assert made.done[2].startswith("spark: it is there again after ")
     assert not made.dependencies.now
 
@@ -286,7 +299,7 @@ def test_a_batch_that_waits_for_what_is_missing_does_not_hang(
     made = world(tmp_path, monkeypatch, COMPLETES, HANGS)
     made.dependencies.missing(name, "it is missing")
     for _ in range(1000):
-        made.monitoring.wait(1, UNUSED)
+        made.monitoring.wait(1)
     assert started(made.done) == "it is missing; waiting for it"
 
 
@@ -295,24 +308,25 @@ def test_a_host_that_is_suspended_for_hours_has_no_batch_that_hangs(
 ) -> None:
     made = world(tmp_path, monkeypatch, COMPLETES, HANGS)
     for _ in range(2):
-        made.monitoring.wait(8 * 3600, UNUSED)
+        made.monitoring.wait(8 * 3600)
     assert made.done == []
 
 
 def test_without_a_row_in_the_topic_no_batch_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = world(tmp_path, monkeypatch, COMPLETES, HANGS)
     read_at = [0.0]
-    monkeypatch.setattr(made.monitoring, "topics", lambda: TopicState(read_to_end_at={"observations": read_at[0]}))
+    state = lambda: TopicState(read_to_end_at={"observations": read_at[0]})  # noqa: E731
+    monkeypatch.setattr(made.monitoring.input, "topics", state)
     for _ in range(1000):
         read_at[0] = time.monotonic()
-        made.monitoring.wait(1, UNUSED)
+        made.monitoring.wait(1)
     assert made.done == []
 
     # Since then, Spark has not asked for more.
     read_at[0] -= 60
     for _ in range(100):
-        made.monitoring.wait(1, UNUSED)
-    assert made.done == ["Spark has completed no batch for 60 s; waiting for it", "early evaluation"]
+        made.monitoring.wait(1)
+    assert made.done == ["understudy", "Spark completes no batch; waiting for it"]
 
 
 def test_a_restart_waits_for_the_store_that_knows_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,24 +340,12 @@ def test_a_restart_waits_for_the_store_that_knows_what_is_read(tmp_path: Path, m
     assert started(made.run()) == "query at 300 s"
 
 
-def test_a_store_that_does_not_answer_when_the_query_ends_does_not_end_the_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = world(tmp_path, monkeypatch, FAILS)
-
-    def begin(_: object) -> None:
-        raise UnavailableStoreError("the store does not answer")
-
-    monkeypatch.setattr(made.monitoring, "begin_early_evaluation", begin)
-    assert started(made.run()) == "query at 1 s"
-
-
 def test_a_java_of_spark_submit_that_hangs_ends_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = world(tmp_path, monkeypatch, COMPLETES, HANGS)
     made.java_is_ours = False
     with pytest.raises(SubmittedSparkError, match=r"^spark-submit's Java process hangs \(.*\): submit the job again$"):
         for _ in range(1000):
-            made.monitoring.wait(1, UNUSED)
+            made.monitoring.wait(1)
 
 
 def test_a_query_that_does_not_stop_for_a_reload_is_restarted_with_java(
@@ -353,7 +355,7 @@ def test_a_query_that_does_not_stop_for_a_reload_is_restarted_with_java(
     made.run()
     monkeypatch.setattr(made, "stop", lambda: False)
     before = made.monitoring._running.identified
-    made.monitoring.change(replace(before, settings={}), UNUSED)
+    made.monitoring.change(replace(before, settings={}))
     made._problems = [COMPLETES]
     assert started(made.run()) == "Spark, query at 1 s"
 

@@ -51,7 +51,7 @@ def monitoring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Monitoring:
 def test_files_that_do_not_answer_at_the_start_are_no_invalid_input(monitoring: Monitoring) -> None:
     unused: Any = None
     with pytest.raises(JobError, match="the connection was refused"):
-        monitoring.start_query(unused, unused, unused)
+        monitoring.start_query(unused)
 
 
 def test_files_that_do_not_answer_at_the_very_first_start_are_no_invalid_input(monitoring: Monitoring) -> None:
@@ -59,4 +59,4 @@ def test_files_that_do_not_answer_at_the_very_first_start_are_no_invalid_input(m
     record_source(monitoring.checkpoint, CheckpointSource(kind=KAFKA))
     unused: Any = None
     with pytest.raises(JobError, match="the connection was refused"):
-        monitoring.start_query(unused, unused, unused)
+        monitoring.start_query(unused)

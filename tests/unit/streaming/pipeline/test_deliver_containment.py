@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,6 @@ from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from rules.firing import Firing
-from streaming.metrics.batch_stats import DeliveredBatch
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.notifying import Notifying
 from streaming.pipeline.output_rows import OutputKind
@@ -23,12 +23,12 @@ from tests.unit.streaming.pipeline.delivering_job import batch, firing_row, refu
 
 
 @pytest.fixture
-def delivered() -> list[DeliveredBatch]:
+def delivered() -> list[Any]:
     return []
 
 
 @pytest.fixture
-def deliver(tmp_path: Path, delivered: list[DeliveredBatch]) -> Deliver:
+def deliver(tmp_path: Path, delivered: list[Any]) -> Deliver:
     ledger = Ledger(job_database(tmp_path))
     sink = JsonlSink(tmp_path / "alerts.jsonl")
 
@@ -54,7 +54,7 @@ def test_rows_that_cannot_be_used_are_skipped_and_the_others_delivered(
 
 
 def test_quarantined_rows_are_kept_and_counted_by_cluster(
-    deliver: Deliver, delivered: list[DeliveredBatch], tmp_path: Path
+    deliver: Deliver, delivered: list[Any], tmp_path: Path
 ) -> None:
     deliver(batch(refused("prod"), refused("prod", 1), refused("test")), 0)
 
@@ -71,7 +71,7 @@ def test_a_damaged_quarantine_ends_the_batch(deliver: Deliver, tmp_path: Path) -
 
 
 def test_rows_that_the_disk_does_not_take_now_are_put_in_the_quarantine_with_the_next(
-    deliver: Deliver, delivered: list[DeliveredBatch], tmp_path: Path
+    deliver: Deliver, delivered: list[Any], tmp_path: Path
 ) -> None:
     file, kept = tmp_path / "kraftwatch.db", tmp_path / "kept"
     file.rename(kept)
@@ -102,7 +102,7 @@ def test_of_the_rows_that_the_disk_does_not_take_the_first_are_kept(
 
 
 def test_snapshots_that_the_journal_cannot_store_end_no_batch(
-    deliver: Deliver, delivered: list[DeliveredBatch], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    deliver: Deliver, delivered: list[Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     deliver._journal = JournalReader(tmp_path / "journal")
     row = (OutputKind.SNAPSHOT, "prod", "7 1800000000000", "c3RhdGU=")

@@ -77,7 +77,7 @@ def journal(folder: Path, *clusters: Iterable[Observation], rows_a_batch: int = 
             packed = pack([*reader.read(begin, min(end, begin + rows_a_batch))]).to_pandas()
             frames: list[pd.DataFrame] = [*processor((GROUP,), iter([packed]), state)]
             found = [row for frame in frames for row in frame.itertuples() if row.kind == OutputKind.SNAPSHOT]
-            reader.keep_snapshots([journal_snapshot(row) for row in found])
+            reader.keep_snapshots([journal_snapshot(row.cluster, row.name, row.body) for row in found])
     return folder
 
 

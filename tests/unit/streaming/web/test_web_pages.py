@@ -77,7 +77,7 @@ def test_search_and_health_filter_work_without_a_script(fixture: PageFixture) ->
 
 def test_api_of_all_clusters(fixture: PageFixture) -> None:
     body = fixture.get("/api/clusters").json()
-    assert list(body) == ["now_ms", "counts", "clusters", "delivered_at_ms", "sinks"]
+    assert list(body) == ["now_ms", "counts", "clusters", "delivered_at_ms", "sinks", "engine", "engine_since_ms"]
     assert body["counts"] == {"healthy": 1, "unknown": 1, "warning": 0, "critical": 1}
     worst = body["clusters"][0]
     assert (worst["name"], worst["health"], worst["leader_id"], worst["alerts"]["critical"]) == (
@@ -194,7 +194,7 @@ def test_silenced_alert_shows_its_silence_and_each_pattern_has_its_own_place_on_
 @pytest.mark.parametrize(
     ("alerts", "sentence"),
     [
-        ([], "Starting: until the first batch, only a missing leader and a blind monitor are reported"),
+        ([], "Starting: no observation of this cluster has been evaluated yet"),
         ([alert("quorum", cluster="prod")], "No leader elected."),
     ],
     ids=["nothing fires", "an alert fires"],

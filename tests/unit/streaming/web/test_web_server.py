@@ -38,12 +38,15 @@ PATHS = ("/", "/metrics", "/api/clusters")
 def health(
     *,
     batch_ago_s: float | None = 0,
+    evaluated_ago_s: float | None = None,
     gatherer_runs: bool = True,
     stalled_s: float | None = None,
     started_ago_s: float = 0,
 ) -> JobHealth:
+    ago_s = batch_ago_s if evaluated_ago_s is None else evaluated_ago_s
     return JobHealth(
         last_batch_at=None if batch_ago_s is None else time.monotonic() - batch_ago_s,
+        last_evaluated_at=None if ago_s is None else time.monotonic() - ago_s,
         gatherer_runs=gatherer_runs,
         gatherer_stalled_s=stalled_s,
         since=time.monotonic() - started_ago_s,
@@ -81,6 +84,7 @@ def all_of(client: socket.socket) -> bytes:
 
 # ---- the job's health, and what else is answered
 
+NOTHING = "nothing has been evaluated for too long"
 STALLED = "the gatherer's event loop has not run for 5.1 s: no cluster is observed"
 
 
@@ -89,11 +93,14 @@ STALLED = "the gatherer's event loop has not run for 5.1 s: no cluster is observ
     [
         ({"batch_ago_s": None}, "starting", False, True),
         ({"batch_ago_s": None, "started_ago_s": START_S - 60}, "starting", False, True),
-        ({"batch_ago_s": None, "started_ago_s": START_S + 60}, "no batch has completed for too long", False, False),
+        ({"batch_ago_s": None, "started_ago_s": START_S + 60}, NOTHING, False, False),
         ({"batch_ago_s": None, "gatherer_runs": False}, "the gatherer does not run", False, False),
         ({"batch_ago_s": None, "stalled_s": 5.1}, STALLED, False, False),
         ({}, "ok", True, False),
-        ({"batch_ago_s": 1_000}, "no batch has completed for too long", True, False),
+        ({"batch_ago_s": 1_000}, NOTHING, True, False),
+        # The understudy evaluates.
+        ({"batch_ago_s": 1_000, "evaluated_ago_s": 10}, "ok", True, False),
+        ({"batch_ago_s": None, "started_ago_s": START_S + 60, "evaluated_ago_s": 10}, "starting", False, True),
         ({"gatherer_runs": False}, "the gatherer does not run", True, False),
         ({"stalled_s": 4.9}, "ok", True, False),
         ({"stalled_s": 5.1}, STALLED, True, False),
@@ -130,6 +137,13 @@ def test_a_job_that_waits_says_for_what_and_is_not_restarted_at_once(given: dict
         answer = get(server, "/healthz")
     assert (answer.status_code, answer.json()["waits_for_seconds"]) == (code, {"store": 12.3})
     assert code == 503 or answer.json()["status"] == "waiting for store"
+
+
+@pytest.mark.parametrize(("evaluated_ago_s", "code"), [(10, 200), (91, 503)])
+def test_a_job_without_spark_is_restarted_unless_its_understudy_evaluates(evaluated_ago_s: float, code: int) -> None:
+    job = replace(health(batch_ago_s=300, evaluated_ago_s=evaluated_ago_s), waits_for={"spark": 240.0})
+    with Server(LOOPBACK, [health_endpoints(lambda: job)]) as server:
+        assert get(server, "/healthz").status_code == code
 
 
 def test_the_pages_of_a_start_are_replaced_by_those_of_the_job() -> None:

@@ -1,0 +1,143 @@
+"""Understudy: evaluates all rules in a thread of the job's own process while Spark does not.
+
+It is what Spark's workers are, a `ClusterProcessor`, on the same rows: of a journal from the newest snapshot of each
+cluster on, of relays' topics from the newest baselines on. So both engines find the same. Whatever keeps Spark from
+evaluating (a full disk, a Java that hangs or was killed, executors or a file system that are away, the start), there is
+one behaviour: it counts until Spark has evaluated each cluster as far as it has, and nothing runs while Spark works.
+"""
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+from connectors.errors import KraftwatchError
+from connectors.observations.observation import Observation
+from rules.model.identifiers import Millis
+from streaming.pipeline.cluster_processor import ClusterProcessor
+from streaming.pipeline.deliver import Deliver
+from streaming.pipeline.notifying import Notifying
+from streaming.pipeline.output_rows import EvaluationTimes, by_cluster
+from streaming.replay.cluster_settings import ClusterSettings
+from streaming.status.status_store import Engine
+
+log = logging.getLogger(__name__)
+
+_WAIT_S: Final = 1.0
+"""How long the thread waits for new rows: pending notifications are sent at least that often."""
+_AGAIN_S: Final = 5.0
+"""After so long it begins again, where rows or states could not be read."""
+_SAME_MS: Final = Millis(2_000)
+"""Spark has evaluated the same rows if it lacks no more than this time: rows come while a batch is delivered."""
+
+
+class UnderstudyRows(Protocol):
+    """Where the understudy's rows come from."""
+
+    def begin(self) -> Mapping[str, bytes]:
+        """Returns the newest stored state of each cluster that has one; the rows begin after it. May take long."""
+
+    def read(self, timeout_s: float) -> Sequence[Observation]:
+        """Returns the next rows; none if none comes within this time."""
+
+    @property
+    def at_end(self) -> bool:
+        """Whether all rows that are there were read."""
+
+    def close(self) -> None:
+        """Closes what `begin` has opened."""
+
+
+class Understudy:
+    """A thread that evaluates each cluster until Spark has evaluated it as far; it ends with the last one."""
+
+    def __init__(
+        self,
+        rows: UnderstudyRows,
+        settings: Mapping[str, ClusterSettings],
+        *,
+        initial: Mapping[str, bytes],
+        deliver: Deliver,
+        notifying: Notifying,
+    ) -> None:
+        """Evaluates nothing yet. `settings` and `initial`: as of `ClusterProcessor`."""
+        self._rows, self._deliver, self._notifying = rows, deliver, notifying
+        self._processor = ClusterProcessor(settings, initial=initial, snapshots=True)
+        self._clusters = {*settings}
+        """For which it still counts."""
+        self._own: dict[str, EvaluationTimes] = {}
+        """Of its newest evaluation of each cluster."""
+        self._sparks: dict[str, EvaluationTimes] = {}
+        """The same of Spark, since the understudy began."""
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="understudy", daemon=True)
+
+    def start(self) -> None:
+        """Begins to evaluate."""
+        self._notifying.store.set_engine(Engine.UNDERSTUDY)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends it, wherever it is."""
+        self._stopping.set()
+        self._thread.join()
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has not ended."""
+        return self._thread.is_alive()
+
+    def counts_for(self, clusters: Mapping[str, ClusterSettings]) -> bool:
+        """Returns whether it counts for each of these clusters."""
+        return self.runs and clusters.keys() <= self._clusters
+
+    def note_spark(self, evaluated: Mapping[str, EvaluationTimes]) -> None:
+        """Notes how far Spark has evaluated clusters."""
+        self._sparks.update(evaluated)
+
+    def begin(self) -> None:
+        """Begins with the newest states. Raises KraftwatchError or OSError if they, or the rows, cannot be read."""
+        self._states = dict(self._rows.begin())
+
+    def evaluate(self, timeout_s: float) -> None:
+        """Evaluates the next rows, if some come within this time; errors as of `begin`."""
+        found = by_cluster(self._rows.read(timeout_s))
+        output = self._processor.apply({name: found[name] for name in found.keys() & self._clusters}, self._states)
+        self._own.update(self._deliver.take(output))
+        if self._rows.at_end:
+            self._notifying.send()
+            for name in [name for name in self._clusters if self._is_over(name)]:
+                self._hand_back(name)
+
+    def _run(self) -> None:
+        why: str | None = None
+        try:
+            while self._clusters and not self._stopping.is_set():
+                try:
+                    self.begin()
+                    while self._clusters and not self._stopping.is_set():
+                        self.evaluate(_WAIT_S)
+                except (KraftwatchError, OSError) as problem:
+                    if str(problem) != why:
+                        why = str(problem)
+                        log.warning("the understudy evaluates nothing now: %s", problem)
+                    self._stopping.wait(_AGAIN_S)
+                finally:
+                    self._rows.close()
+        finally:
+            for name in [*self._clusters]:
+                self._hand_back(name)
+            ClusterProcessor.forget()
+            if not self._stopping.is_set():
+                self._notifying.store.set_engine(Engine.SPARK)
+
+    def _hand_back(self, name: str) -> None:
+        self._clusters.discard(name)
+        self._notifying.hand_back(name)
+
+    def _is_over(self, name: str) -> bool:
+        """Whether Spark has evaluated a cluster as far, and knows of what is pending here when it is due."""
+        own, spark = self._own.get(name), self._sparks.get(name)
+        if spark is None:
+            return name not in self._notifying.store.names
+        return own is None or (own.now_ms - spark.now_ms <= _SAME_MS and own.due_ms in (None, spark.due_ms))

@@ -1,4 +1,4 @@
-"""Spark's Java is suspended: each fault is notified nevertheless, by every rule, and none twice when Spark goes on."""
+"""Spark does not evaluate: each fault is notified nevertheless, by every rule, and none twice when Spark goes on."""
 
 import time
 from collections import Counter
@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 
 from tests.eventually import eventually
+from tests.in_background import in_background
 from tests.job.configured_job import ConfiguredJob, section
+from tests.job.delayed_java import java_that_waits_for
 from tests.job.job_processes import assert_works, health, is_java, processes
+from tests.job.relay_job import reading_job
+from tests.job.relay_process import RelayProcess
 from tests.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.live, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -18,6 +22,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.live, pytest.mark.spark, pytest.mark.
 LAB = {"controllers": 4, "brokers": 3, "named": True, "properties": {"broker.session.timeout.ms": "4000"}}
 HOLD_S = 6
 FAULTS = ("partitions-offline", "voter-disk-replaced", "unclean-election", "stale-voter-endpoint")
+HOLDS: dict[str, Any] = {rule: {"hold": HOLD_S, "clear": 1} for rule in FAULTS if rule != "unclean-election"}
 WITHIN_S = HOLD_S + 75
 """Since the fault: its hold, the minute until the understudy counts, and what Kafka takes to show it."""
 
@@ -25,8 +30,7 @@ WITHIN_S = HOLD_S + 75
 @pytest.fixture(scope="module")
 def job(lab: Lab, folder: Path) -> Iterator[ConfiguredJob]:
     job = ConfiguredJob(folder=folder / "job", bootstrap=(), name="test")
-    holds: dict[str, Any] = {rule: {"hold": HOLD_S, "clear": 1} for rule in FAULTS if rule != "unclean-election"}
-    job.write_config(clusters=[section("test", lab, hosts_file=str(lab.hosts_file))], thresholds=holds)
+    job.write_config(clusters=[section("test", lab, hosts_file=str(lab.hosts_file))], thresholds=HOLDS)
     with job:
         yield job
 
@@ -81,3 +85,46 @@ def test_each_fault_is_notified_once_while_java_is_suspended_and_resolves(job: C
 
     sent = Counter((one.rule, one.subject, one.state) for one in job.alerts() if one.rule in FAULTS)
     assert {about: number for about, number in sent.items() if number > 1} == {}
+
+
+def test_a_fault_is_notified_while_spark_does_not_come_up(lab: Lab, tmp_path: Path) -> None:
+    continues = tmp_path / "continues"
+    job = ConfiguredJob(folder=tmp_path / "job", bootstrap=(), name="test")
+    job.environment = {"JAVA_HOME": str(java_that_waits_for(continues))}
+    job.write_config(clusters=[section("test", lab, hosts_file=str(lab.hosts_file))], thresholds=HOLDS)
+    *_, single = lab.brokers
+    lab.create_topic("waiting", assignment=[[single]] * 2)
+    # It waits for the first batch.
+    with in_background(lambda _: job.start()):
+        eventually(lambda: assert_counts(job, "understudy"), within_s=60)
+        lab.kill(single)
+        job.wait_for("partitions-offline", within_s=30)
+        assert health(job)["status"] != "ok"
+        continues.touch()
+    try:
+        eventually(lambda: assert_counts(job, "spark"), within_s=120)
+        lab.start(single)
+        job.wait_for("partitions-offline", "resolved", within_s=60)
+    finally:
+        job.stop()
+    assert [one.state for one in job.alerts() if one.rule == "partitions-offline"] == ["firing", "resolved"]
+
+
+def test_a_fault_is_notified_while_the_java_of_a_job_with_a_relay_is_suspended(
+    lab: Lab, relay: RelayProcess, tmp_path: Path
+) -> None:
+    *_, single = lab.brokers
+    lab.create_topic("relayed", assignment=[[single]] * 2)
+    job = reading_job(relay, lab, tmp_path, thresholds=HOLDS)
+    with job:
+        eventually(lambda: assert_counts(job, "spark"), within_s=120)
+        (java,) = processes(job, is_java)
+        java.suspend()
+        lab.kill(single)
+        job.wait_for("partitions-offline", within_s=WITHIN_S)
+        assert_counts(job, "understudy")
+        java.resume()
+        eventually(lambda: assert_counts(job, "spark"), within_s=90)
+        lab.start(single)
+        job.wait_for("partitions-offline", "resolved", within_s=60)
+    assert [one.state for one in job.alerts() if one.rule == "partitions-offline"] == ["firing", "resolved"]

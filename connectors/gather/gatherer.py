@@ -21,6 +21,7 @@ from connectors.gather.gatherer_input import (
     GathererSettings,
     LogPause,
     PollRequest,
+    ReportedRow,
     message_from_line,
     settings_from_line,
 )
@@ -114,7 +115,7 @@ class Gatherer:
             raise self._publisher.failure
 
     def _handle_message(self, message: ControlMessage) -> None:
-        """Schedules a requested poll whose row is published at once, or pauses a log."""
+        """Schedules a requested poll whose row is published at once, pauses a log, or writes a reported row."""
         for gatherer in (gatherer for gatherer in self._gatherers if gatherer.cluster == message.cluster):
             match message:
                 case PollRequest(at_ms=at_ms, quiet_until_ms=quiet_until_ms):
@@ -123,6 +124,8 @@ class Gatherer:
                         gatherer.poll_at(at_ms)
                 case LogPause(pause_ms=pause_ms):
                     gatherer.pause_log(pause_ms / 1_000)
+                case ReportedRow(row=row):
+                    gatherer.writer.write_witness(row)
 
     def _note_endpoints(self) -> None:
         known = {gatherer.cluster: gatherer.nodes.known_endpoints for gatherer in self._gatherers}

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from connectors.errors import UsageError
 from connectors.kafka.cluster_connection import ClusterConnection
+from rules.model.witness import WitnessRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +77,18 @@ class LogPause:
     """From now on; 0 ends a pause."""
 
 
-ControlMessage: TypeAlias = PollRequest | LogPause
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedRow:
+    """What a controller's host saw, as it reported it to the job: it becomes an observation as those of this process.
+
+    A lost one does no harm: the next one follows.
+    """
+
+    cluster: str
+    row: WitnessRow
+
+
+ControlMessage: TypeAlias = PollRequest | LogPause | ReportedRow
 
 _MESSAGE_JSON: TypeAdapter[ControlMessage] = TypeAdapter(ControlMessage)
 

@@ -26,6 +26,7 @@ from rules.model.identifiers import Endpoint, Millis, NodeId, SnapshotId
 from rules.model.membership import ControllerRegistration
 from rules.model.monitoring import FailedObservation, LeaderView, ObservationSource, Probe, Reason
 from rules.model.replica import Poll, Replica
+from rules.model.witness import WitnessRow
 
 _REMEMBERED = 10_000
 """Observations whose change is noticed: a node may report other endpoints in each answer."""
@@ -96,7 +97,7 @@ def failure(
 class ObservationWriter:
     """Receives the observations of one cluster in the order they are made.
 
-    Log follower, quorum poll, endpoint probe and leader view poll write through it.
+    Log follower, quorum poll, endpoint probe and leader view poll write through it, and so do controllers' hosts.
     """
 
     def __init__(
@@ -198,6 +199,12 @@ class ObservationWriter:
         self._observed.pop((ObservationSource.LEADER_VIEW.value, f"!{event.endpoint}"), None)
         self._write(ObservationKind.VIEW, to_json(event), urgent=changed, quiet=quiet)
 
+    def write_witness(self, event: WitnessRow) -> None:
+        """Writes what a controller's host saw. Another result than before is urgent."""
+        seen = tuple((peer.node, peer.endpoint, peer.reached, peer.step) for peer in event.peers)
+        changed = self._changed(ObservationKind.WITNESS, str(event.node), seen)
+        self._write(ObservationKind.WITNESS, to_json(event), urgent=changed)
+
     def write_failure(self, event: FailedObservation) -> None:
         """Writes a failed poll, probe or fetch. A new reason is urgent, and the same one again is quiet."""
         if event.reason in (Reason.INTERRUPTED, Reason.CLOCK_STEPPED):
@@ -221,7 +228,7 @@ class ObservationWriter:
         for event in batches.endpoints:
             self._nodes.update_from_event(event)
 
-    def _changed(self, source: ObservationSource, endpoint: str, shape: _Shape) -> bool:
+    def _changed(self, source: ObservationSource | ObservationKind, endpoint: str, shape: _Shape) -> bool:
         if len(self._last) > _REMEMBERED:
             self._last.clear()
         before = self._last.get((source.value, endpoint))

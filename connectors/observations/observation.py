@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, Union, get_a
 from connectors.observations.log_event import LOG_EVENT_TYPES, LogEvent
 from rules.model.monitoring import FailedObservation, LeaderView, Probe
 from rules.model.replica import Poll
+from rules.model.witness import WitnessRow
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -34,6 +35,7 @@ class ObservationKind(StrEnum):
     PROBE = "probe"
     FAILED = "failed"
     VIEW = "view"
+    WITNESS = "witness"
 
 
 class Urgency(IntEnum):
@@ -101,7 +103,7 @@ def unpacked(value: bytes) -> Observation:
     )
 
 
-ObservationEvent: TypeAlias = Poll | Probe | LeaderView | FailedObservation
+ObservationEvent: TypeAlias = Poll | Probe | LeaderView | FailedObservation | WitnessRow
 """What an observation holds that is not of the metadata log."""
 
 EVENT_OF_KIND: Mapping[ObservationKind, type[ObservationEvent]] = {
@@ -109,6 +111,7 @@ EVENT_OF_KIND: Mapping[ObservationKind, type[ObservationEvent]] = {
     ObservationKind.PROBE: Probe,
     ObservationKind.VIEW: LeaderView,
     ObservationKind.FAILED: FailedObservation,
+    ObservationKind.WITNESS: WitnessRow,
 }
 """The register of these kinds: the payload of such an observation is the JSON form of its event."""
 
@@ -135,6 +138,7 @@ _TYPES: Final[Mapping[type, str]] = {
     Probe: "endpoint-probed",
     LeaderView: "leader-view-polled",
     FailedObservation: "observation-failed",
+    WitnessRow: "host-witnessed",
 }
 """The names that events have in JSON and in DataFrames: no event knows how it is stored."""
 

@@ -25,14 +25,16 @@ from connectors.store import sqlite_file
 from connectors.store.durable_file import sync_path
 
 FILE: Final = "observations.db"
-VERSION: Final = 1
-"""Of the tables and of what is in their rows, stored as SQLite's `user_version`. Another one is refused."""
+VERSION: Final = 2
+"""Of the tables and of what is in their rows, stored as SQLite's `user_version`. A newer one is refused; an older one
+lacks rows of the kind `witness` only."""
 SNAPSHOTS: Final = """
     CREATE TABLE IF NOT EXISTS snapshots (
         cluster TEXT NOT NULL, sequence INTEGER NOT NULL, observed_at_ms INTEGER NOT NULL, state BLOB NOT NULL,
         crc INTEGER NOT NULL, PRIMARY KEY (cluster, sequence)
     ) STRICT"""
 """The state of a cluster after a row, and the CRC-32 of it: a replay begins there. Older journals lack this table."""
+SET_VERSION: Final = f"PRAGMA user_version = {VERSION}"
 NEW_FOLDER: Final = (
     "give a new folder, with a copy of kraftwatch.db if there is one: without it, silences are lost, and what fires is "
     "sent again"
@@ -108,7 +110,7 @@ def begin_file(path: Path, journal_id: str, *, first: int) -> Path:
         for table in _TABLES:
             connection.execute(table)
         connection.execute("INSERT INTO journal VALUES (?, ?, ?, NULL)", (journal_id, first, first))
-        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute(SET_VERSION)
         connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode = WAL")
     return unfinished
@@ -148,15 +150,17 @@ def opened(path: Path, *, read_only: bool) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def require_version(connection: sqlite3.Connection, path: Path) -> None:
-    """Raises OtherJournalError if the journal is of another version."""
+def require_version(connection: sqlite3.Connection, path: Path) -> int:
+    """Returns the version of a journal. Raises OtherJournalError if it is a newer one."""
+    found: int
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     # An empty file has 0: that it is damaged shows when it is read.
-    if found not in (0, VERSION):
+    if found > VERSION:
         raise OtherJournalError(
             f"{path} has version {found}, and this kraftwatch reads {VERSION}: use the kraftwatch that wrote it, or "
             f"{NEW_FOLDER}"
         )
+    return found
 
 
 @contextmanager

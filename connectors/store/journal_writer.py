@@ -109,7 +109,8 @@ class JournalWriter:
                 if not self._path.exists():
                     journal_file.create(self._path, secrets.token_hex(16))
                 self._database = sqlite_file.connect(self._path)
-                journal_file.require_version(self._database, self._path)
+                if 0 < journal_file.require_version(self._database, self._path) < journal_file.VERSION:
+                    self._database.execute(journal_file.SET_VERSION)
                 self._database.execute(journal_file.SNAPSHOTS)
                 self._database.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
                 self._load(self._database)

@@ -7,7 +7,8 @@ What it means
     fetch nothing from it; without a majority that does, nothing is committed for as long as the others are away.
 
     It is known only where `kraftwatch witness` runs on the hosts of controllers: no request of Kafka makes one
-    controller dial another one, and the monitor has a resolver, certificates and a login of its own.
+    controller dial another one, and the monitor has a resolver, certificates and a login of its own. If such a host
+    reports no more, it is unknown what it saw, and an alert fires on for an hour.
 
 What to do
     1. Correct what the step says that fails, on the host that does not reach the other one, or on the controller that
@@ -59,6 +60,8 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
             yield UnknownResult(subject=_subject(voter.id), why=f"controller {voter.id} is down")
         elif dials:
             yield _finding(facts, voter.id, dials)
+        elif voter.id in facts.witnesses.outdated:
+            yield UnknownResult(subject=_subject(voter.id), why=facts.witnesses.outdated[voter.id])
 
 
 def _subject(node: NodeId) -> Subject:
@@ -131,7 +134,9 @@ def _resolved(facts: Facts, subject: Subject) -> str:
     node = subject.node
     if node in facts.witnesses.reached_by_all:
         return f"Each other controller reaches controller {node}, as seen from their own hosts."
-    return over(subject)
+    if facts.witnesses.newest:
+        return over(subject)
+    return f"No row of a controller's host shows any more whether controller {node} is reached."
 
 
 RULE = Rule(

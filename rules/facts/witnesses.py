@@ -11,9 +11,10 @@ from functools import cached_property
 
 from rules.facts.contact import leader_ahead_ms
 from rules.facts.node import Nodes
-from rules.formatting import numbered
+from rules.formatting import numbered, utc_text
 from rules.model.ages import CLOCKS_DIFFER_MS
-from rules.model.identifiers import NodeId
+from rules.model.identifiers import START, Millis, NodeId
+from rules.model.quorum import Quorum
 from rules.model.witness import PeerDial, Reached, WitnessRow
 
 
@@ -24,21 +25,32 @@ class Witnesses:
         self._nodes = nodes
         quorum, voters = nodes.quorum, {voter.id for voter in nodes.voters}
         self._leader_ahead_ms = leader_ahead_ms(quorum) or 0
-        current = (
+        of_voters = (
             row
             for row in sorted(quorum.witnesses, key=self._at_ms)
             if row.node in voters
             and quorum.cluster_id is not None
             and row.cluster_id == quorum.cluster_id
-            and abs(quorum.now_ms - self._at_ms(row)) <= quorum.ages.witness_ms
+            and self._at_ms(row) - quorum.now_ms <= _counts_ms(quorum, row)
         )
-        self.rows: Mapping[NodeId, WitnessRow] = {row.node: row for row in current}
-        """The newest current row of each voter's host."""
+        self.newest: Mapping[NodeId, WitnessRow] = {row.node: row for row in of_voters}
+        """The newest row of each voter's host, of any age."""
+        self.rows: Mapping[NodeId, WitnessRow] = {
+            node: row
+            for node, row in self.newest.items()
+            if quorum.now_ms - self._at_ms(row) <= _counts_ms(quorum, row)
+        }
+        """Those that are current."""
 
     def _at_ms(self, row: WitnessRow) -> int:
-        """Returns when a row's dials began, by the monitor's clock: the leader's, as both see it, compares the two."""
-        ahead_ms = row.leader_ahead_ms
-        return row.at_ms if ahead_ms is None else row.at_ms + ahead_ms - self._leader_ahead_ms
+        """Returns when a row's dials began at the latest, by the monitor's clock.
+
+        The leader's clock, as both hosts see it, compares the two; so does the arrival of a row that is reported.
+        """
+        known = [row.observed_at_ms] if _is_reported(row) else []
+        if row.leader_ahead_ms is not None:
+            known.append(Millis(row.at_ms + row.leader_ahead_ms - self._leader_ahead_ms))
+        return min(known, default=row.at_ms)
 
     def dial(self, by: NodeId, of: NodeId) -> PeerDial | None:
         """Returns how one controller dialled another one, if that is known now."""
@@ -66,6 +78,17 @@ class Witnesses:
         }
         return {by: dials for by, dials in found.items() if dials}
 
+    @property
+    def outdated(self) -> Mapping[NodeId, str]:
+        """Why it is unknown now whether a voter is reached that was not reached: by the voter."""
+        return {
+            dial.node: f"controller {by} did not reach it at {utc_text(Millis(self._at_ms(row)))}, and no row of its "
+            "host since shows whether it does"
+            for by, row in self.newest.items()
+            for dial in row.peers
+            if dial.node is not None and dial.reached is Reached.NO and self.dial(by, dial.node) is None
+        }
+
     @cached_property
     def reached_by_all(self) -> frozenset[NodeId]:
         """The voters that every other voter is shown to reach: they accept each other there."""
@@ -87,5 +110,16 @@ class Witnesses:
     def _reaches(self, by: NodeId, of: NodeId) -> bool:
         """Returns whether that is shown. A row whose host's clock is not compared with the leader's may be older."""
         dial = self.dial(by, of)
-        compared = by in self.rows and self.rows[by].leader_ahead_ms is not None
+        row = self.rows.get(by)
+        compared = row is not None and (row.leader_ahead_ms is not None or _is_reported(row))
         return compared and dial is not None and dial.reached is Reached.YES
+
+
+def _is_reported(row: WitnessRow) -> bool:
+    """Returns whether the monitor received it, and so knows when it was made."""
+    return row.observed_at_ms > START
+
+
+def _counts_ms(quorum: Quorum, row: WitnessRow) -> int:
+    """Returns for how long a row counts: until the next one and two lost ones are missing."""
+    return quorum.ages.witness_ms if row.every_ms is None else 3 * row.every_ms

@@ -27,7 +27,8 @@ class Ages:
     """Of what is repeated with pauses: an attempt that fails (the gatherer tries it less and less often, but twice in
     this time), and the fetch of a replica that was lagging already (longer than Kafka's request timeout)."""
     witness_ms: Millis = _THREE_MINUTES
-    """Of what a controller's host saw: a row a minute, and two lost ones."""
+    """Of what a controller's host saw: a row a minute, and two lost ones. A row that says how often it is reported
+    counts for three times that."""
 
 
 DEFAULT_AGES: Final = Ages()

@@ -160,7 +160,7 @@ class Quorum:
     bootstrap: tuple[str, ...] = ()
     """HOST:PORT of each configured controller (or broker)."""
     witnesses: tuple[WitnessRow, ...] = ()
-    """What controllers' hosts saw, of any age; given by people to a command, and not observed by the monitor."""
+    """What controllers' hosts saw, of any age: the newest row that each reported, and those that people gave."""
 
     @property
     def voters(self) -> tuple[Voter, ...]:

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Literal
 
 from rules.model.ages import CLOCKS_DIFFER_MS
-from rules.model.identifiers import DirectoryId, Millis, NodeId
+from rules.model.identifiers import START, DirectoryId, Millis, NodeId
 
 MOST_PEERS = 32
 """More voters than Kafka recommends by far: a row has no more."""
@@ -66,6 +66,12 @@ class WitnessRow:
     """Of its meta.properties."""
     at_ms: Millis
     """When it began to dial, by the clock of its host."""
+    observed_at_ms: Millis = START
+    """The same by the monitor's clock. Set by replay: not of a row that people give."""
+    took_ms: int = 0
+    """How long all of it took."""
+    every_ms: int | None = None
+    """How often it is reported; None: once."""
     login: str
     """How it logs in to the others, such as `PLAIN as User:ctl`; no secret."""
     peers: tuple[PeerDial, ...]

@@ -18,6 +18,7 @@ FIXED = (
     *("checkpoint", "work_dir", "store", "store_password", "store_password_file"),
     *("source", "relay", "master", "spark", "pipeline"),
     *("listen", "listen_certfile", "listen_keyfile", "listen_token_file", "listen_read_token_file", "log_format"),
+    "listen_witness_token_file",
 )
 """The keys that need a restart."""
 

@@ -194,6 +194,8 @@ class Config(ClustersConfig, SecretsSection):
     has it may acknowledge and silence alerts on the page."""
     listen_read_token_file: Path | None = None
     """A file with only the token of requests that change nothing, as Prometheus sends them."""
+    listen_witness_token_file: Path | None = None
+    """A file with only the token of requests that report what a controller's host sees, and may do nothing else."""
 
     @property
     def folder(self) -> Path:
@@ -244,10 +246,13 @@ class Config(ClustersConfig, SecretsSection):
 
     def page_access(self) -> PageAccess:
         """Returns the certificate and the tokens with which `listen` is served."""
-        token = None if self.listen_token_file is None else Secret(file=self.listen_token_file)
-        read_token = None if self.listen_read_token_file is None else Secret(file=self.listen_read_token_file)
-        tls = {"certfile": self.listen_certfile, "keyfile": self.listen_keyfile}
-        return PageAccess(**tls, token=token, read_token=read_token)
+        files = {
+            "token": self.listen_token_file,
+            "read_token": self.listen_read_token_file,
+            "witness_token": self.listen_witness_token_file,
+        }
+        tokens = {name: Secret(file=file) for name, file in files.items() if file is not None}
+        return PageAccess(certfile=self.listen_certfile, keyfile=self.listen_keyfile, **tokens)
 
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -23,6 +23,7 @@ from connectors.gather.gatherer_input import (
     GathererSettings,
     LogPause,
     PollRequest,
+    ReportedRow,
     message_to_line,
     settings_to_line,
 )
@@ -33,6 +34,7 @@ from connectors.observations.observation import Observation
 from connectors.store.durable_file import full_disk
 from connectors.store.journal_reader import JournalReader
 from rules.model.identifiers import Millis
+from rules.model.witness import WitnessRow
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +82,8 @@ class GathererProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._ready: subprocess.Popen[bytes] | None = None
         """The process once it has read its settings: before that, it would take a control message for them."""
+        self._unsent = b""
+        """The rest of a line that the pipe had no room for: it goes before the next line."""
         self._requested: dict[str, tuple[int | None, ...]] = {}
         """By cluster: the process that was asked for a poll, and the time of that poll."""
         self._stopping = threading.Event()
@@ -132,11 +136,22 @@ class GathererProcess:
         pause_ms = PAUSE_MS if waiting_bytes >= PAUSED_FROM_BYTES else 0
         self._write(message_to_line(LogPause(cluster=cluster, pause_ms=pause_ms)))
 
-    def _write(self, line: bytes) -> None:
+    def report_witness(self, cluster: str, row: WitnessRow) -> bool:
+        """Passes on what a controller's host saw; returns whether the gatherer takes it now. Never blocks."""
+        return self._write(message_to_line(ReportedRow(cluster=cluster, row=row)))
+
+    def _write(self, line: bytes) -> bool:
+        """Writes a line, or drops it where a former one is not written yet; returns whether the pipe takes it."""
         with self._pipes, contextlib.suppress(OSError):
             if self._ready is not None and self._ready.stdin is not None:
-                # A full pipe takes nothing: POSIX writes a line shorter than PIPE_BUF completely or not at all.
-                self._ready.stdin.write(line)
+                stdin = self._ready.stdin
+                self._unsent = self._unsent[stdin.write(self._unsent) or 0 :]
+                if not self._unsent:
+                    # POSIX writes a line shorter than PIPE_BUF completely or not at all, a longer one also in part.
+                    taken = stdin.write(line) or 0
+                    self._unsent = line[taken:] if taken else b""
+                    return taken > 0
+        return False
 
     def stop(self) -> None:
         """Closes the gatherer's stdin and waits for its exit; kills it after 5 s."""
@@ -185,7 +200,7 @@ class GathererProcess:
         with self._pipes:
             if not process.stdin.closed:
                 os.set_blocking(process.stdin.fileno(), False)
-                self._ready = process
+                self._ready, self._unsent = process, b""
 
     def _popen(self) -> subprocess.Popen[bytes] | None:
         with self._spawning, (self._logs / "gather.log").open("ab") as errors:

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.observations.observation import Observation
 from connectors.store.journal_reader import JournalReader
+from rules.model.witness import WitnessRow
 from streaming.config import Config
 from streaming.job.gatherer_process import GathererProcess
 from streaming.job.topic_input import TopicRows
@@ -57,6 +58,10 @@ class GatheredInput:
         """Requests the polls that the evaluations of clusters need next. Never blocks."""
         self.gatherer.request_polls({name: (each.due_ms, each.quiet_until_ms) for name, each in evaluated.items()})
 
+    def report_witness(self, cluster: str, row: WitnessRow) -> bool:
+        """As `GathererProcess.report_witness`."""
+        return self.gatherer.report_witness(cluster, row)
+
     def limit_log(self, cluster: str, waiting_bytes: int) -> None:
         """As `GathererProcess.limit_log`."""
         self.gatherer.limit_log(cluster, waiting_bytes)
@@ -96,6 +101,10 @@ class TopicInput:
                 for name, each in evaluated.items()
             }
         )
+
+    def report_witness(self, cluster: str, row: WitnessRow) -> bool:
+        """Takes nothing: a relay writes what it observes itself."""
+        return False
 
     def limit_log(self, cluster: str, waiting_bytes: int) -> None:
         """Limits nothing: a relay does not know how far its rows are evaluated."""

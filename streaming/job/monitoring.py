@@ -17,6 +17,7 @@ from connectors.process.wall_clock import wall_ms
 from connectors.store.durable_file import full_disk
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
+from rules.model.witness import WitnessRow
 from streaming.job.cluster_identity import record_ids
 from streaming.job.dependencies import Dependencies, Dependency
 from streaming.job.job_input import GatheredInput, JobInput, TopicInput
@@ -117,6 +118,10 @@ class Monitoring:
     def publish(self, cluster: str) -> None:
         """Lets the gatherer publish the rows of a cluster that wait. Never blocks."""
         self.input.request_polls({cluster: EvaluationTimes(due_ms=None, quiet_until_ms=Millis(0), now_ms=Millis(0))})
+
+    def report_witness(self, cluster: str, row: WitnessRow) -> bool:
+        """Passes what a controller's host saw to the gatherer; returns whether it takes it. Never blocks."""
+        return self.input.report_witness(cluster, row)
 
     def _begin_understudy(self, *, renewed: bool = False) -> None:
         """Lets the understudy count for each cluster, unless it does; `renewed`: with what changed, or was lost."""

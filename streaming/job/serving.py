@@ -80,7 +80,11 @@ def serve(job: Job, file: ConfigFile | None, served: Served, stack: ExitStack) -
         changeable=job.running.config.page_access().token is not None,
         missing=job.dependencies.sentences,
     )
-    changes = Changes(acknowledgements=job.acknowledgements, silences=job.silences.stored)
+    changes = Changes(
+        acknowledgements=job.acknowledgements,
+        silences=job.silences.stored,
+        report_witness=job.monitoring.report_witness if job.running.gathers else None,
+    )
     shown = [metrics_endpoint(exported), pages(view), api(view, changes)]
     served.server.show([health_endpoints(job.health), *shown], page_url=job.running.page_url)
 

@@ -19,5 +19,5 @@ def with_witnesses(states: Iterable[ClusterState], rows: Sequence[WitnessRow]) -
 def _with_rows(state: ClusterState, rows: tuple[WitnessRow, ...]) -> ClusterState:
     if not rows:
         return state
-    facts = Facts(replace(state.quorum, witnesses=rows))
+    facts = Facts(replace(state.quorum, witnesses=(*state.quorum.witnesses, *rows)))
     return replace(state, facts=facts, evaluation=evaluate(facts, state.thresholds))

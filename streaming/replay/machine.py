@@ -48,6 +48,7 @@ from rules.model.membership import RecordPosition, Voter, majority
 from rules.model.monitoring import FailedObservation, LeaderView, ObservationSource, Probe, Reason, Snapshot
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
+from rules.model.witness import WitnessRow
 from streaming.replay import state_codec
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import APPLIES, PASSED_OVER, SKIPPED
@@ -201,6 +202,8 @@ class Machine(MachineState):
                     self._apply_overridden_voters(event.log.snapshot)
             case FailedObservation():
                 self._apply_failure(event)
+            case WitnessRow():
+                self.probe_state.host_witnessed(event, self.now_ms)
             case SnapshotBegan() | SnapshotEnded():
                 self._apply_snapshot(event)
             case Undecodable():

@@ -19,6 +19,7 @@ from rules.model.monitoring import (
     Resolution,
     probe_key,
 )
+from rules.model.witness import WitnessRow
 
 FAILURE_MS = Millis(60_000)
 """A failure expires if it is not repeated for this long: the endpoint is no longer observed."""
@@ -26,6 +27,9 @@ LOST_MS = Millis(3_600_000)
 """A loss of committed metadata and a damaged log are kept this long: no later success undoes them."""
 PROBE_MS = Millis(600_000)
 """A probe or a leader view expires if it is not repeated for this long."""
+WITNESS_MS = Millis(3_600_000)
+"""How long a row of a controller's host is kept that no newer one follows: what it showed is unknown soon, and not
+over."""
 GAPS = frozenset({Reason.INTERRUPTED, Reason.CLOCK_STEPPED})
 """What is no observation, but the report that there was none before."""
 REFUSES_MS = Millis(30_000)
@@ -78,6 +82,8 @@ class ProbeState:
     """When the first attempt at an address timed out since it last answered, by HOST:PORT."""
     late_answers: dict[str, Millis] = field(default_factory=dict)
     """When an address last answered late."""
+    witnesses: dict[str, WitnessRow] = field(default_factory=dict)
+    """The newest row of each controller's host, by the node's id."""
     watched_since_ms: Millis = START
     """When the newest gap in the observations ended; 0 without one."""
 
@@ -97,6 +103,9 @@ class ProbeState:
         if any(now_ms - view.observed_at_ms > PROBE_MS for view in self.leader_views.values()):
             views = self.leader_views.items()
             self.leader_views = {name: view for name, view in views if now_ms - view.observed_at_ms <= PROBE_MS}
+        if any(now_ms - row.observed_at_ms > WITNESS_MS for row in self.witnesses.values()):
+            rows = self.witnesses.items()
+            self.witnesses = {node: row for node, row in rows if now_ms - row.observed_at_ms <= WITNESS_MS}
 
     def gap_ended(self, event: FailedObservation, now_ms: Millis) -> bool:
         """Applies the report of a gap; returns False if nothing succeeded since the one before.
@@ -186,6 +195,11 @@ class ProbeState:
         self.leader_views = _put({**self.leader_views}, event.endpoint, view)
         self._end_failures(ObservationSource.LEADER_VIEW, event.endpoint)
         self._answered(event.endpoint, now_ms)
+
+    def host_witnessed(self, event: WitnessRow, now_ms: Millis) -> None:
+        """Stores what a controller's host saw, as of when it began to dial."""
+        row = replace(event, observed_at_ms=Millis(now_ms - event.took_ms))
+        self.witnesses = _put({**self.witnesses}, str(event.node), row)
 
     def keep_known_endpoints(self, *known: KnownEndpoints) -> None:
         """Drops probes and addresses of endpoints that no voter, registration or polled node lists any more."""

@@ -77,6 +77,7 @@ def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
             for name in sorted(image.unknown_records)
         ),
         bootstrap=settings.bootstrap,
+        witnesses=tuple(row for _, row in sorted(state.probe_state.witnesses.items())),
     )
 
 

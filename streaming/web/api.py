@@ -20,16 +20,18 @@ from connectors.settings.sections import unmatched
 from connectors.sinks.alert_json import SilenceObject, described, silence_to_json
 from connectors.store.acknowledgements import AcknowledgementStore
 from connectors.store.collection import SilenceStore
+from connectors.witness.witness_row import parsed_row
 from rules.alert import Alert
 from rules.evaluate import ALL_RULES
 from rules.finding import Plain, Severity
-from rules.formatting import iso
+from rules.formatting import and_join, iso
 from rules.model.identifiers import Millis
 from rules.model.job_state import JOB_CLUSTER_ID
+from rules.model.witness import WitnessRow
 from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.route import LONGEST_MS, Silence, matches_any_name
 from streaming.query.past_replay import StoredCluster
-from streaming.status.cluster_status import schema_with_iso_times, status_adapter
+from streaming.status.cluster_status import ClusterStatus, schema_with_iso_times, status_adapter
 from streaming.web import api_objects as objects
 from streaming.web.application import add_response_headers
 from streaming.web.fleet_view import NO_CLUSTER, FleetView, fleet_json
@@ -43,10 +45,12 @@ _SCHEMAS = "#/components/schemas/{model}"
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
-    """Where acknowledgements and silences are written."""
+    """Where acknowledgements and silences are written, and what controllers' hosts report."""
 
     acknowledgements: AcknowledgementStore
     silences: SilenceStore
+    report_witness: Callable[[str, WitnessRow], bool] | None
+    """Passes on what a controller's host of this cluster saw, and returns whether it is taken; None: relays gather."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +65,8 @@ class Operation:
     """The type of the answer."""
     does: Callable[..., ResponseReturnValue]
     """Takes the API and the parts of the path that vary."""
-    body: type[BaseModel] | None = None
+    body: Any = None
+    """The type of the body; None: it has none."""
     status: int = 200
     query: dict[str, str] | None = None
     """The parameters of the query: what each means."""
@@ -192,9 +197,30 @@ class Api:
             return {"status": str(problem)}, 404
         return [silence_to_json(silence, now_ms) for silence in ended]
 
+    def report_witness(self, name: str) -> ResponseReturnValue:
+        """Takes what the host of a controller sees of the others as an observation of the cluster."""
+        report = self._stored.report_witness
+        if report is None:
+            return {"status": "relays gather this job's clusters: give the rows to the commands (--witness FILE)"}, 501
+        row, status, known = parsed_row(request.get_data()), self._status(name), self.view.store.names
+        if status is None and name not in known and all(map(self._status, known)):
+            return NO_CLUSTER, 404
+        if status is None or status.cluster_id is None or not status.endpoints:
+            return {"status": f"the voters of {name} are not known yet: try again"}, 503
+        if (problem := _foreign(row, status)) is not None:
+            return {"status": problem}, 409
+        if not report(status.cluster, row):
+            return {"status": "the gatherer does not take it now: try again"}, 503
+        return {"status": "accepted"}, 202
+
     def document(self) -> ResponseReturnValue:
         """Returns the OpenAPI document."""
         return openapi()
+
+    def _status(self, name: str) -> ClusterStatus | None:
+        """Returns the newest status of the cluster with this name, or with this cluster id."""
+        found = filter(None, map(self.view.store.newest, self.view.store.names))
+        return next((one.status for one in found if name in (one.status.cluster, one.status.cluster_id)), None)
 
     def _firing(self, fingerprint: str) -> Alert | None:
         return next((alert for alert in self.view.firing() if alert.fingerprint == fingerprint), None)
@@ -285,6 +311,16 @@ OPERATIONS: Final[Sequence[Operation]] = (
         does=Api.end_silence,
         refuses=(403, 404, 503),
     ),
+    Operation(
+        method="post",
+        path="/api/clusters/{name}/witness",
+        summary="Report what the host of a controller sees of the others, as `kraftwatch witness --json` prints it",
+        body=WitnessRow,
+        answer=objects.Problem,
+        does=Api.report_witness,
+        status=202,
+        refuses=(400, 403, 404, 409, 501, 503),
+    ),
     Operation(method="get", path=DOCUMENT_PATH, summary="This document", answer=dict[str, Any], does=Api.document),
 )
 
@@ -362,10 +398,12 @@ def openapi() -> dict[str, Any]:
 _REFUSALS = {
     400: "The request is invalid",
     401: "The token of listen_token_file or listen_read_token_file is missing",
-    403: "The job has no listen_token_file, the token only reads, or a browser sent no header of the page",
+    403: "The job has no token for it, the token is one for something else, or a browser sent no header of the page",
     404: "There is no such object",
+    409: "It is of another cluster, or of no voter of this one",
     413: "The body is too long",
     421: "The host of the request is unknown",
+    501: "Relays gather the job's clusters",
     503: "The job starts, replays its journal, or cannot use its database",
 }
 
@@ -389,6 +427,14 @@ def _end_ms(end: datetime, now_ms: Millis) -> Millis:
     if not 0 < end_ms - now_ms <= LONGEST_MS:
         raise UsageError("the end must be in the future, at most 366 days from now")
     return end_ms
+
+
+def _foreign(row: WitnessRow, status: ClusterStatus) -> str | None:
+    """Returns why a row is none of a cluster; None if it is one."""
+    voters = sorted(one.id for one in status.endpoints)
+    if row.cluster_id != status.cluster_id:
+        return f"cluster_id: the row is of cluster id {row.cluster_id}, not {status.cluster_id}"
+    return None if row.node in voters else f"node: {row.node} is none of the voters {and_join(voters)}"
 
 
 def _replaying(problem: ReplayingError) -> ResponseReturnValue:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 from flask import Blueprint, Flask, Response, g, request
@@ -138,7 +139,9 @@ def health_endpoints(read: Callable[[], JobHealth]) -> Blueprint:
 
 _GZIP_FROM = 10_000
 _BODY_BYTES = 16_384
-"""A request changes one acknowledgement or silence."""
+"""A request changes one acknowledgement or silence, or reports what one host sees."""
+REPORTS: Final = "report_witness"
+"""The endpoint of the requests by which controllers' hosts report what they see."""
 _TOKENS = "listen_token_file or listen_read_token_file"
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -199,11 +202,17 @@ def _refusal(access: PageAccess) -> ResponseReturnValue | None:
         permission = access.permission(request.headers.get("Authorization"))
     except UsageError:
         return {"status": f"the job cannot read the file of {_TOKENS}"}, 503
-    g.may_change = permission is Permission.CHANGE
-    if permission is not Permission.NOTHING:
-        return None
-    headers = {"WWW-Authenticate": 'Basic realm="kraftwatch", charset="UTF-8"', "Cache-Control": "no-store"}
-    return {"status": f"send the token of {_TOKENS}: Authorization: Bearer TOKEN"}, 401, headers
+    g.permission = permission
+    if permission is Permission.NOTHING:
+        headers = {"WWW-Authenticate": 'Basic realm="kraftwatch", charset="UTF-8"', "Cache-Control": "no-store"}
+        return {"status": f"send the token of {_TOKENS}: Authorization: Bearer TOKEN"}, 401, headers
+    if permission is Permission.WITNESS and not _is_report():
+        return {"status": "this token only reports what a controller's host sees"}, 403
+    return None
+
+
+def _is_report() -> bool:
+    return (request.endpoint or "").rpartition(".")[2] == REPORTS
 
 
 def _refusal_of_change(access: PageAccess) -> ResponseReturnValue | None:
@@ -214,10 +223,13 @@ def _refusal_of_change(access: PageAccess) -> ResponseReturnValue | None:
     """
     if request.method in ("GET", "HEAD", "OPTIONS") or request.routing_exception is not None:
         return None
-    if access.token is None:
-        return {"status": "nothing can be changed here without a token: set listen_token_file"}, 403
-    if not g.may_change:
-        return {"status": "this token only reads: send the one of listen_token_file"}, 403
+    tokens = [("listen_token_file", access.token)]
+    tokens += [("listen_witness_token_file", access.witness_token)] if _is_report() else []
+    named = " or ".join(key for key, _ in tokens)
+    if all(token is None for _, token in tokens):
+        return {"status": f"nothing can be changed here without a token: set {named}"}, 403
+    if g.permission is Permission.READ:
+        return {"status": f"this only reads: send the token of {named}"}, 403
     headers = request.headers
     if not is_bearer(headers.get("Authorization")) and headers.get("X-Requested-With") != "kraftwatch":
         return {"status": "send the token as Authorization: Bearer TOKEN, or X-Requested-With: kraftwatch"}, 403

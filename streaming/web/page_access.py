@@ -4,8 +4,10 @@ import base64
 import binascii
 import hmac
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from itertools import combinations
 from pathlib import Path
 
 from connectors.errors import UsageError
@@ -18,6 +20,8 @@ class Permission(Enum):
     NOTHING = "nothing"
     READ = "read"
     CHANGE = "change"
+    WITNESS = "witness"
+    """Report what a controller's host sees, and nothing else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,8 @@ class PageAccess:
     """The token with which requests read and change; None: nothing can be changed."""
     read_token: Secret | None = None
     """The token with which requests only read."""
+    witness_token: Secret | None = None
+    """The token with which controllers' hosts report what they see, and do nothing else."""
 
     def tls(self) -> ssl.SSLContext | None:
         """Returns the context for TLS 1.2 and newer; None without a certificate.
@@ -54,14 +60,23 @@ class PageAccess:
             raise UsageError(f"listen_certfile: cannot read {files}: {reason}") from None
         return context
 
+    @property
+    def _tokens(self) -> Mapping[Permission, tuple[str, Secret]]:
+        """The tokens that there are, each with the key that names its file."""
+        given = {
+            Permission.CHANGE: ("listen_token_file", self.token),
+            Permission.READ: ("listen_read_token_file", self.read_token),
+            Permission.WITNESS: ("listen_witness_token_file", self.witness_token),
+        }
+        return {permission: (key, token) for permission, (key, token) in given.items() if token is not None}
+
     def check_tokens(self) -> None:
         """Reads the tokens, so that an unreadable, empty or long file is a UsageError at the start, and equal ones."""
-        if self.token is not None:
-            self.token.check("listen_token_file")
-        if self.read_token is not None:
-            self.read_token.check("listen_read_token_file")
-            if self.token is not None and self.token.read() == self.read_token.read():
-                raise UsageError("listen_read_token_file: has the token of listen_token_file: make another token")
+        for key, token in self._tokens.values():
+            token.check(key)
+        for (first, one), (second, other) in combinations(self._tokens.values(), 2):
+            if one.read() == other.read():
+                raise UsageError(f"{second}: has the token of {first}: make another token")
 
     def permission(self, authorization: str | None) -> Permission:
         """Returns what a request with this Authorization header may do.
@@ -72,14 +87,12 @@ class PageAccess:
         Raises:
             UsageError: the file of a token cannot be read.
         """
-        if self.token is None and self.read_token is None:
-            return Permission.READ
         sent = _sent_token(authorization or "")
-        for token, permission in ((self.token, Permission.CHANGE), (self.read_token, Permission.READ)):
+        for permission, (_, token) in self._tokens.items():
             # The comparison takes equally long wherever the texts differ.
-            if token is not None and hmac.compare_digest(sent, token.read().encode()):
+            if hmac.compare_digest(sent, token.read().encode()):
                 return permission
-        return Permission.NOTHING
+        return Permission.READ if self.token is None and self.read_token is None else Permission.NOTHING
 
 
 def is_bearer(authorization: str | None) -> bool:

@@ -21,6 +21,7 @@ from streaming.status.status_store import Engine
 from streaming.web.application import add_response_headers
 from streaming.web.cluster_view import ClusterView
 from streaming.web.fleet_view import NO_CLUSTER, FleetView
+from streaming.web.page_access import Permission
 from streaming.web.past_states import ReplayingError
 from streaming.web.templating import SPANS_S, asset, link, render, render_cluster
 from streaming.web.timeline import timeline_window
@@ -116,7 +117,7 @@ def _cluster(view: FleetView, name: str) -> ResponseReturnValue:
         on_timeline=on_timeline,
         held=None if view.past is None else view.past.span(),
         at_ms=at_ms,
-        changeable=view.changeable and at_ms is None and g.get("may_change", True),
+        changeable=view.changeable and at_ms is None and g.get("permission", Permission.CHANGE) is Permission.CHANGE,
     )
     when = "" if at_ms is None else f" at {utc_text(at_ms)}"
     title = f"{one.health.value}{when}: {name} · kraftwatch"

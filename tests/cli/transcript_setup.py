@@ -24,6 +24,7 @@ from connectors.observations.observation import Observation, ObservationKind, to
 from connectors.process import extras
 from connectors.sinks.alert_json import to_line
 from connectors.store.collection import quarantine_of
+from connectors.store.journal_file import VERSION
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.revisions import REVISIONS
@@ -277,7 +278,7 @@ def _newer(session: "Session", words: Words) -> None:
             connection.execute(update(REVISIONS).values(version_num="9999"))
     else:
         with closing(sqlite3.connect(folder / "journal" / "observations.db")) as connection:
-            connection.execute("PRAGMA user_version = 2")
+            connection.execute(f"PRAGMA user_version = {VERSION + 1}")
 
 
 @setup("held")

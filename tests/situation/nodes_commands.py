@@ -160,10 +160,12 @@ def upgrade(made: Situation, words: Words) -> None:
 
 @command("witness")
 def witness(made: Situation, words: Words) -> None:
-    """witness 1,2 [since 60s] [not 3=tls] [unknown 3] [of other] [ahead 5s]: what controllers' hosts saw.
+    """witness 1,2 [since 60s] [not 3=tls] [unknown 3] [of other] [ahead 5s] [every 60s]: what controllers' hosts saw.
 
-    The others are reached. `ahead`: by how much the leader's clock is, or `none`, if that is not known.
+    The others are reached. `ahead`: by how much the leader's clock is, or `none`, if that is not known. `every`: the
+    hosts report it to the job, which observes it.
     """
+    every = words.option("every")
     at_ms, of, failing, unknown = age(words, "since", "0s"), *map(words.option, ("of", "not", "unknown"))
     steps = {
         int(node): DialStep(step) for node, _, step in (one.partition("=") for one in (failing or "").split(",") if one)
@@ -188,5 +190,9 @@ def witness(made: Situation, words: Words) -> None:
             login="no login",
             peers=peers,
             leader_ahead_ms=ahead_ms,
+            every_ms=None if every is None else milliseconds(every),
         )
-        made.witnesses.append(row)
+        if every is None:
+            made.witnesses.append(row)
+        else:
+            made.observe(at_ms, row)

@@ -238,7 +238,8 @@ class Situation:
     def quorum(self) -> Quorum:
         """The quorum that the replay builds of it."""
         self.replay()
-        return replace(self.machine.quorum(), witnesses=tuple(self.witnesses))
+        replayed = self.machine.quorum()
+        return replace(replayed, witnesses=(*replayed.witnesses, *self.witnesses))
 
     def replay(self) -> None:
         """Applies all of it to a machine."""

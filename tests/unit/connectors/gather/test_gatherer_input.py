@@ -8,12 +8,15 @@ from connectors.gather.gatherer_input import (
     GathererSettings,
     LogPause,
     PollRequest,
+    ReportedRow,
     message_from_line,
     message_to_line,
     settings_from_line,
     settings_to_line,
 )
 from connectors.kafka.cluster_connection import ClusterConnection
+from rules.model.identifiers import Millis, NodeId
+from rules.model.witness import DialStep, PeerDial, Reached, WitnessRow
 
 SECRET = "secret-password"
 SETTINGS = GathererSettings(
@@ -59,6 +62,16 @@ def test_invalid_control_message_is_rejected(line: bytes) -> None:
     [
         PollRequest(cluster="prod", at_ms=1_800_000_000_000, quiet_until_ms=0),
         LogPause(cluster="prod", pause_ms=2_000),
+        ReportedRow(
+            cluster="prod",
+            row=WitnessRow(
+                node=NodeId(1),
+                cluster_id="x",
+                at_ms=Millis(5),
+                login="",
+                peers=(PeerDial(node=NodeId(2), endpoint="c2:1", reached=Reached.NO, step=DialStep.TLS, why="a\nb"),),
+            ),
+        ),
     ],
 )
 def test_control_message_round_trips_as_one_line(message: ControlMessage) -> None:

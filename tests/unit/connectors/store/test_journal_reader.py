@@ -182,10 +182,22 @@ def test_a_journal_of_another_version_is_refused_by_every_use(tmp_path: Path) ->
     execute(tmp_path, f"PRAGMA user_version = {VERSION + 1}")
     reader = JournalReader(tmp_path)
     for use in (reader.published_end, lambda: reader.commit(1), JournalWriter(tmp_path).__enter__):
-        with pytest.raises(OtherJournalError, match=r"observations\.db has version 2, and this kraftwatch reads 1"):
+        with pytest.raises(OtherJournalError, match=rf"observations\.db has version {VERSION + 1}, and this"):
             use()
-    with pytest.raises(UsageError, match="has version 2"):
+    with pytest.raises(UsageError, match=f"has version {VERSION + 1}"):
         journal_damage(tmp_path)
+
+
+def test_a_journal_of_an_older_version_is_read_and_continued(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path) as writer:
+        writer.append([poll(0)])
+    execute(tmp_path, "PRAGMA user_version = 1")
+    assert JournalReader(tmp_path).published_end() == 1
+    with JournalWriter(tmp_path) as writer:
+        writer.append([poll(1)])
+    assert JournalReader(tmp_path).published_end() == 2
+    with closing(sqlite3.connect(journal_file(tmp_path))) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
 
 
 def test_a_commit_only_moves_forward(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_page_that_other_machines_can_read_is_reported(listen: str) -> None:
 def test_every_path_of_the_configuration_is_public_or_a_secret() -> None:
     """A new key of a path must be classified: otherwise it would be reported as a secret by mistake."""
     secrets = {"ssl_certfile", "ssl_keyfile", "listen_certfile", "listen_keyfile", "listen_token_file"}
-    secrets.add("listen_read_token_file")
+    secrets |= {"listen_read_token_file", "listen_witness_token_file"}
     secrets.add("store_password_file")
     secrets |= {"ssl_password_file", "sasl_plain_password_file", "sasl_oauth_token_file", "header_files", "url_file"}
     secrets |= {"signing_key_file", "password_file", "token_file", "webhook_url_file", "routing_key_file"}

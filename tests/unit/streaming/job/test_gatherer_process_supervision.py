@@ -7,16 +7,18 @@ import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from connectors.errors import ProcessEndedError
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.observations.observation import Observation
+from connectors.observations.observation import Event, Observation, ObservationKind, from_json
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader
-from rules.model.identifiers import Millis
+from rules.model.identifiers import Millis, NodeId
+from rules.model.witness import DialStep, PeerDial, Reached, WitnessRow
 from streaming.job import gatherer_process
 from streaming.job.gatherer_process import GathererProcess
 from tests.eventually import eventually
@@ -66,6 +68,31 @@ def test_rows_that_a_full_disk_does_not_take_are_passed_on_and_stored_once_it_ha
     assert [stored[row.sequence] for row in passed_on] == passed_on
     assert running(gatherer) == first
     gatherer.stop()
+
+
+def test_what_a_host_reports_is_an_observation_also_if_the_pipe_takes_it_in_parts(
+    gatherer: GathererProcess, tmp_path: Path
+) -> None:
+    peer = PeerDial(node=NodeId(2), endpoint="c2:9093", reached=Reached.NO, step=DialStep.TLS, why="x" * 200)
+    rows = [
+        WitnessRow(node=NodeId(1), cluster_id="x", at_ms=Millis(at), login="", peers=(peer,) * 32) for at in range(20)
+    ]
+    first = running(gatherer)
+    os.kill(first, signal.SIGSTOP)
+    taken = [row for row in rows if gatherer.report_witness("a", row)]
+    os.kill(first, signal.SIGCONT)
+    assert 0 < len(taken) < len(rows)
+
+    def observed() -> list[Event]:
+        journal = JournalReader(tmp_path / "journal")
+        found = journal.read(0, journal.published_end())
+        return [from_json(row.payload) for row in found if row.kind is ObservationKind.WITNESS]
+
+    newest = replace(rows[0], at_ms=Millis(99))
+    eventually(lambda: gatherer.report_witness("a", newest), within_s=20)
+    eventually(lambda: newest in observed(), within_s=20)
+    assert observed()[: len(taken)] == taken
+    assert running(gatherer) == first
 
 
 def test_a_gatherer_that_is_killed_while_it_starts_is_no_invalid_input(

@@ -19,7 +19,8 @@ from rules.model.identifiers import Millis
 from streaming.status.status_store import StatusStore
 from streaming.web.api import OPERATIONS, api, openapi
 from streaming.web.fleet_view import FleetView
-from tests.unit.streaming.web.served_api import ALERT, BEARER, READER, TOKEN, Served
+from tests.situation.commands import situation
+from tests.unit.streaming.web.served_api import ALERT, BEARER, READER, TOKEN, WITNESS, Served
 
 DOCUMENT = openapi()
 HOUR_MS = 3_600_000
@@ -212,3 +213,75 @@ def test_a_body_may_come_in_chunks(served: Served) -> None:
     assert (answer.status_code, served.acknowledged()) == (201, ["by Ana"])
     for refused in too_long:
         assert (refused.status_code, refused.json()) == (413, {"status": "the body is longer than 16384 bytes"})
+
+
+CLUSTER_ID = situation().cluster_id
+PEER = {"node": 2, "endpoint": "c2:9093", "reached": "no", "step": "tls", "why": "expired", "took_ms": 3}
+ROW = {"version": 1, "node": 1, "cluster_id": CLUSTER_ID, "at_ms": 1_800_000_000_000, "login": "", "peers": [PEER]}
+WITNESS_PATH = "/api/clusters/{name}/witness"
+
+
+def test_a_row_of_a_voter_is_passed_on_to_the_gatherer(served: Served) -> None:
+    for headers in (WITNESS, BEARER):
+        answer = served.send("POST", "/api/clusters/prod/witness", ROW, headers)
+        assert (answer.status_code, checked(answer, "post", WITNESS_PATH)) == (202, {"status": "accepted"})
+    (cluster, row), again = served.reported
+    assert again == (cluster, row)
+    assert (cluster, row.node, row.peers[0].why) == ("prod", 1, "expired")
+    served.gatherer_takes = False
+    busy = served.send("POST", "/api/clusters/prod/witness", ROW, WITNESS)
+    assert (busy.status_code, busy.json()) == (503, {"status": "the gatherer does not take it now: try again"})
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "sentence"),
+    [
+        ({"node": 9}, 409, "node: 9 is none of the voters 1, 2 and 3"),
+        ({"cluster_id": "AAAAAAAAAAAAAAAAAAAAAA"}, 409, "cluster_id: the row is of cluster id AAAAAAAAAAAAAAAAAAAAAA"),
+        ({"cluster_id": None}, 409, "cluster_id: the row is of cluster id None"),
+        ({"version": 2}, 400, "version: Input should be 1"),
+        ({"node": "1"}, 400, "node: Input should be a valid integer"),
+        ({"node": -1}, 400, "node: -1 is not from 0"),
+        ({"at_ms": 10**18}, 400, "at_ms: 1000000000000000000 is not from"),
+        ({"every_ms": 1}, 400, "every_ms: 1 is not from 10000 to 180000"),
+        ({"took_ms": -1}, 400, "took_ms: -1 is not from 0"),
+        ({"leader_ahead_ms": 10**30}, 400, "leader_ahead_ms: "),
+        ({"observed_at_ms": 1}, 400, "observed_at_ms: no such field"),
+        ({"peers": [{**PEER, "more": 1}]}, 400, "more: no such field"),
+        ({"peers": [{**PEER, "reached": "maybe"}]}, 400, "peers.0.reached: Input should be 'yes', 'no' or 'unknown'"),
+        ({"peers": [{**PEER, "why": "a\nb"}]}, 400, "a text has more than 300 characters, or one that is not printed"),
+        ({"peers": [{**PEER, "why": "a" * 301}]}, 400, "a text has more than 300 characters, or one that is not"),
+        ({"peers": [PEER] * 33}, 400, "peers: more than 32"),
+    ],
+)
+def test_a_row_that_is_none_of_the_cluster_is_refused_in_one_sentence(
+    served: Served, change: Any, status: int, sentence: str
+) -> None:
+    answer = served.send("POST", "/api/clusters/prod/witness", {**ROW, **change}, WITNESS)
+    assert (answer.status_code, served.reported) == (status, [])
+    assert checked(answer, "post", WITNESS_PATH)["status"].startswith(sentence)
+
+
+def test_a_row_of_another_place_is_refused(tmp_path: Path, served: Served) -> None:
+    assert served.send("POST", "/api/clusters/other/witness", ROW, WITNESS).status_code == 404
+    long = served.send("POST", "/api/clusters/prod/witness", {**ROW, "login": "x" * 20_000}, WITNESS)
+    assert long.status_code == 413
+    with Served(tmp_path, relayed=True) as relayed:
+        answer = relayed.send("POST", "/api/clusters/prod/witness", ROW, WITNESS)
+    assert answer.status_code == 501
+    assert checked(answer, "post", WITNESS_PATH)["status"].startswith("relays gather this job's clusters")
+
+
+def test_the_token_of_a_host_reports_and_does_nothing_else(served: Served) -> None:
+    refused = {"status": "this token only reports what a controller's host sees"}
+    for method, path in (
+        ("GET", "/api/clusters"),
+        ("GET", "/clusters/prod"),
+        ("GET", "/api/clusters/prod/witness"),
+        ("POST", "/api/silences"),
+    ):
+        answer = served.send(method, path, None, WITNESS)
+        assert (answer.status_code, answer.json()) == (403, refused), path
+    answer = served.send("POST", "/api/clusters/prod/witness", ROW, READER)
+    needed = "listen_token_file or listen_witness_token_file"
+    assert (answer.status_code, answer.json()) == (403, {"status": f"this only reads: send the token of {needed}"})

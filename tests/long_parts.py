@@ -72,10 +72,11 @@ PARTS = (
     Part(
         name="access",
         about="logins, permissions, certificates and lists of voters",
-        minutes=15,
-        places=_in(
-            "kafka",
-            *("configured_voters", "listener_migration", "scram_between_controllers", "secured", "unlike_controllers"),
+        minutes=18,
+        places=(
+            *_in("kafka", "configured_voters", "listener_migration", "scram_between_controllers", "secured"),
+            *_in("kafka", "unlike_controllers"),
+            *_in("job", "witnesses"),
         ),
     ),
     Part(

@@ -43,9 +43,9 @@ class LogFile:
     name: str
     file: BinaryIO
 
-    def read(self) -> bytes:
-        """Returns the whole content."""
-        self.file.seek(0)
+    def read(self, start: int = 0) -> bytes:
+        """Returns the content from this position on."""
+        self.file.seek(start)
         return self.file.read()
 
 

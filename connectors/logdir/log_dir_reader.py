@@ -6,13 +6,14 @@ ends the segment. So does an undamaged batch that no Kafka writes, such as one t
 Kafka may read it, so this is reported as a difference (`DamagedFile.undamaged`). Time is the log's own: an observation
 is as old as its newest record.
 
-`voter_sets_in_files` reads every voter set that the directory still holds. Only control batches are decoded, so this
-costs one pass over the files. The offset of a snapshot's voter set is the last offset that the snapshot contains, as in
-Kafka's KRaftControlRecordStateMachine.
+`VoterSetReader` reads every voter set that the directory still holds. Only control batches are decoded, so this costs
+one pass over the files, and later one over what was appended. The offset of a snapshot's voter set is the last offset
+that the snapshot contains, as in Kafka's KRaftControlRecordStateMachine.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import TypeAlias
 
 from connectors.logdir.log_dir_files import LogDirFiles, LogFile, SegmentFile, SnapshotFile
@@ -276,28 +277,65 @@ class VoterSetInFile:
     """Whether that file is a snapshot."""
 
 
+class VoterSetReader:
+    """Reads the voter sets of one log directory, again and again: of each file only what was appended since."""
+
+    def __init__(self) -> None:
+        """Has read nothing yet."""
+        self._read: dict[str, _ReadFile] = {}
+
+    def read(self, files: LogDirFiles) -> tuple[VoterSetInFile, ...]:
+        """Returns the voter sets in order of offsets; at the same offset the log's comes before a snapshot's."""
+        self._read = {
+            file.name: _continued(file, self._read.get(file.name)) for file in (*files.snapshots, *files.segments)
+        }
+        found = (one for each in self._read.values() for one in each.sets)
+        return tuple(sorted(found, key=lambda one: (one.voters.offset, one.in_snapshot)))
+
+
 def voter_sets_in_files(files: LogDirFiles) -> tuple[VoterSetInFile, ...]:
     """Returns the voter sets in order of offsets; at the same offset the log's comes before a snapshot's."""
-    found = (one for file in (*files.snapshots, *files.segments) for one in _voter_sets(file))
-    return tuple(sorted(found, key=lambda one: (one.voters.offset, one.in_snapshot)))
+    return VoterSetReader().read(files)
 
 
-def _voter_sets(file: LogFile) -> Iterator[VoterSetInFile]:
-    content = file.read()
-    for batch in scan(content):
-        if not isinstance(batch, RecordBatch):
-            return
-        if not batch.is_control:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ReadFile:
+    """What was read of a file."""
+
+    newest: RecordBatch | None = None
+    """The last batch, with its position in the file."""
+    sets: tuple[VoterSetInFile, ...] = ()
+
+
+def _continued(file: LogFile, before: _ReadFile | None) -> _ReadFile:
+    """Returns what a file holds, of which the part up to the newest batch `before` was read."""
+    known = None if before is None else before.newest
+    start = 0 if known is None else known.position
+    content = file.read(start)
+    batches = takewhile(lambda item: isinstance(item, RecordBatch), scan(content))
+    if known is not None and next(batches, None) != known._replace(position=0):
+        # Kafka has truncated the log since.
+        return _continued(file, None)
+    sets = [] if before is None else [*before.sets]
+    for batch in batches:
+        assert isinstance(batch, RecordBatch)
+        sets += _voter_sets(file, content, batch)
+        known = batch._replace(position=start + batch.position)
+    return _ReadFile(newest=known, sets=tuple(sets))
+
+
+def _voter_sets(file: LogFile, content: bytes, batch: RecordBatch) -> Iterator[VoterSetInFile]:
+    if not batch.is_control:
+        return
+    for event in decode_snapshot_piece(content[batch.position : batch.end], end_offset=0, epoch=0).events():
+        if not isinstance(event, VotersReplaced):
             continue
-        for event in decode_snapshot_piece(content[batch.position : batch.end], end_offset=0, epoch=0).events():
-            if not isinstance(event, VotersReplaced):
-                continue
-            at = event.at
-            voters = VoterSet(
-                voters=event.voters, offset=at.offset, leader_epoch=at.leader_epoch, timestamp_ms=at.timestamp_ms
-            )
-            if isinstance(file, SnapshotFile):
-                # Each node writes its own snapshots, so their timestamps do not tell when the voters changed.
-                last = Offset(file.end_offset - 1)
-                voters = replace(voters, offset=last, leader_epoch=file.epoch, timestamp_ms=None)
-            yield VoterSetInFile(voters=voters, file=file.name, in_snapshot=isinstance(file, SnapshotFile))
+        at = event.at
+        voters = VoterSet(
+            voters=event.voters, offset=at.offset, leader_epoch=at.leader_epoch, timestamp_ms=at.timestamp_ms
+        )
+        if isinstance(file, SnapshotFile):
+            # Each node writes its own snapshots, so their timestamps do not tell when the voters changed.
+            last = Offset(file.end_offset - 1)
+            voters = replace(voters, offset=last, leader_epoch=file.epoch, timestamp_ms=None)
+        yield VoterSetInFile(voters=voters, file=file.name, in_snapshot=isinstance(file, SnapshotFile))

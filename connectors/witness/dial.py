@@ -16,7 +16,7 @@ from connectors.gather.endpoint_probe import probe_once
 from connectors.gather.node_directory import ProbeTarget
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.logdir.log_dir_files import PARTITION, MetaProperties, find_partition, open_files, read_meta_properties
-from connectors.logdir.log_dir_reader import voter_sets_in_files
+from connectors.logdir.log_dir_reader import VoterSetReader
 from connectors.logdir.start_files import start_problems
 from connectors.process.wall_clock import wall_ms
 from connectors.witness.node_properties import NodeProperties, read_node_properties
@@ -39,12 +39,13 @@ _STEPS = {
 }
 
 
-def witness(file: Path, *, timeout_s: float) -> WitnessRow:
+def witness(file: Path, *, timeout_s: float, log: VoterSetReader) -> WitnessRow:
     """Returns what the host of a controller sees of the others. Blocks for some request timeouts.
 
     Args:
         file: the properties file with which the node is started.
         timeout_s: for each step of a dial.
+        log: has read the node's own log as far as an attempt before this one.
 
     Raises:
         UsageError: the file, or one that it names, cannot be read, or it is not that of a controller.
@@ -54,7 +55,7 @@ def witness(file: Path, *, timeout_s: float) -> WitnessRow:
         properties = read_node_properties(file, Path(scratch))
         partition = _partition(properties.log_dir)
         meta = read_meta_properties(partition)
-        recorded = _recorded(partition) or _static(properties)
+        recorded = _recorded(partition, log) or _static(properties)
         checks: Sequence[ConnectivityCheck] = ()
         peers: Sequence[PeerDial] = ()
         if not properties.unusable:
@@ -79,12 +80,12 @@ def _partition(log_dir: Path) -> Path:
         return log_dir / PARTITION
 
 
-def _recorded(partition: Path) -> Mapping[NodeId, Endpoint]:
+def _recorded(partition: Path, log: VoterSetReader) -> Mapping[NodeId, Endpoint]:
     """Returns where the node dials each voter: by the newest voters in its own log, committed or not (KIP-853)."""
     if not partition.is_dir():
         return {}
     with open_files(partition) as files:
-        sets = voter_sets_in_files(files)
+        sets = log.read(files)
     voters = sets[-1].voters.voters if sets else ()
     return {voter.key.id: voter.endpoint for voter in voters if voter.endpoint is not None}
 

@@ -5,7 +5,9 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from textwrap import fill
 from typing import TYPE_CHECKING
 
@@ -49,7 +51,7 @@ def trust_options(of: Setting, scratch: Path) -> dict[str, str]:
         raise UnusableError(
             "ssl.truststore.location is missing: the node trusts what its Java does, which kraftwatch does not read"
         )
-    store = _pkcs12(location, of("ssl.truststore.password"), scratch)
+    store = _pkcs12(location, of("ssl.truststore.password"))
     trusted = (*store.additional_certs, *filter(None, (store.cert,)))
     return {"ssl_cafile": _written(scratch / "trust.pem", _pem(one.certificate for one in trusted))}
 
@@ -67,7 +69,7 @@ def key_options(of: Setting, scratch: Path) -> dict[str, str]:
         return {"ssl_certfile": location, **password}
     from cryptography.hazmat.primitives import serialization
 
-    store = _pkcs12(location, of("ssl.keystore.password"), scratch)
+    store = _pkcs12(location, of("ssl.keystore.password"))
     if store.key is None or store.cert is None:
         raise UnusableError(f"{location} has no key with a certificate")
     key = store.key.private_bytes(
@@ -103,35 +105,41 @@ def _written(file: Path, content: bytes) -> str:
     return str(file)
 
 
-def _pkcs12(location: str, password: str, scratch: Path) -> "PKCS12KeyAndCertificates":
+def _pkcs12(location: str, password: str) -> "PKCS12KeyAndCertificates":
     from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 
     content = content_of(Path(location))
     if content.startswith(_JKS):
-        content = _converted(location, password, scratch)
+        content = _converted(location, content, password)
     try:
         return load_pkcs12(content, password.encode() or None)
     except ValueError:
         raise UnusableError(f"{location} cannot be read as PKCS12 with its password") from None
 
 
-def _converted(location: str, password: str, scratch: Path) -> bytes:
-    """Returns a JKS file as PKCS12, by the keytool of this host. The password is no argument: others could read it."""
+@lru_cache(maxsize=8)
+def _converted(location: str, content: bytes, password: str) -> bytes:
+    """Returns a JKS file as PKCS12, by the keytool of this host: once, as long as its content stays.
+
+    The password is no argument of the program: others could read it.
+    """
     keytool = shutil.which("keytool")
     if keytool is None:
         raise UnusableError(f"{location} is a JKS file, and no keytool is found: put Java's bin folder on the PATH")
-    target = scratch / f"{Path(location).name}.p12"
-    stores = ("-srckeystore", location, "-destkeystore", str(target), "-deststoretype", "PKCS12")
-    passwords = ("-srcstorepass:env", "KRAFTWATCH_STORE", "-deststorepass:env", "KRAFTWATCH_STORE")
-    try:
-        subprocess.run(
-            [keytool, "-importkeystore", "-noprompt", *stores, *passwords],
-            env={**os.environ, "KRAFTWATCH_STORE": password},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_KEYTOOL_S,
-            check=True,
-        )
-        return target.read_bytes()
-    except (OSError, subprocess.SubprocessError):
-        raise UnusableError(f"{location} is a JKS file that keytool cannot convert with its password") from None
+    with TemporaryDirectory(prefix="kraftwatch-") as folder:
+        source, target = Path(folder) / "store.jks", Path(folder) / "store.p12"
+        source.write_bytes(content)
+        stores = ("-srckeystore", str(source), "-destkeystore", str(target), "-deststoretype", "PKCS12")
+        passwords = ("-srcstorepass:env", "KRAFTWATCH_STORE", "-deststorepass:env", "KRAFTWATCH_STORE")
+        try:
+            subprocess.run(
+                [keytool, "-importkeystore", "-noprompt", *stores, *passwords],
+                env={**os.environ, "KRAFTWATCH_STORE": password},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_KEYTOOL_S,
+                check=True,
+            )
+            return target.read_bytes()
+        except (OSError, subprocess.SubprocessError):
+            raise UnusableError(f"{location} is a JKS file that keytool cannot convert with its password") from None

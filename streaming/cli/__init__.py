@@ -49,7 +49,7 @@ Each verb has --help. `kraftwatch explain` lists the rules and explains terms.
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_FAILURE_IS_3 = {"check", "audit"}
+_FAILURE_IS_3 = {"check", "audit", "witness"}
 """Verbs whose exit code for a failure of this machine is 3, because 1 is one of their results."""
 
 

@@ -1,5 +1,6 @@
 """`kraftwatch witness`: dials the other controllers from a controller's host, with that controller's own properties."""
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,16 +9,34 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from connectors.errors import KraftwatchError, UsageError
+from connectors.process.wall_clock import steady_ms
+from connectors.settings.secret import Secret
 from rules.formatting import ms_text, visible
+from rules.model.identifiers import Millis
 from rules.model.witness import Reached, WitnessRow, unknown, wrong
 from streaming.cli.options import AsJson, StepTimeout
-from streaming.cli.output import print_json, stdout_console
+from streaming.cli.output import print_json, print_progress, stdout_console
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from connectors.logdir.log_dir_reader import VoterSetReader
+
 _EXIT_WRONG, _EXIT_UNKNOWN = 1, 3
 _STYLES = {Reached.YES: "green", Reached.NO: "bold red", Reached.UNKNOWN: "yellow"}
+
+
+def _every(value: str | None) -> float | None:
+    if value is None:
+        return None
+    from connectors.settings.sections import parse_seconds
+    from connectors.witness.witness_row import LONGEST_EVERY_MS, SHORTEST_EVERY_MS
+
+    seconds = parse_seconds(value)
+    if not SHORTEST_EVERY_MS <= 1_000 * seconds <= LONGEST_EVERY_MS:
+        raise ValueError(f"invalid value '{value}': expected 10s to 3m")
+    return seconds
 
 
 def witness(
@@ -25,6 +44,27 @@ def witness(
         Path, typer.Argument(help="The properties file with which the controller is started.", show_default=False)
     ],
     *,
+    every: Annotated[
+        float | None,
+        typer.Option(
+            parser=_every, help="Dial again and again, so often, such as 60s, until SIGTERM.", metavar="DURATION"
+        ),
+    ] = None,
+    report: Annotated[
+        str | None,
+        typer.Option(
+            help="Report what is seen to the job with this page, such as https://kraftwatch.example.com:9847.",
+            metavar="URL",
+        ),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help="A file with the token of that page: its listen_witness_token_file.", metavar="FILE"),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="The cluster's name in the job; default: the one with its cluster id.", metavar="NAME"),
+    ] = None,
     timeout: StepTimeout = 3.0,
     as_json: AsJson = False,
 ) -> None:
@@ -38,23 +78,105 @@ def witness(
     with which a start would end. It writes nothing into Kafka, and no secret
     is printed.
 
+    With --report a job observes what this host sees: its alerts and answers
+    follow it. With --every the command stays until SIGTERM; what it cannot
+    report is one line on stderr, and the next row follows.
+
     Exit codes: 0 each other voter is reached and nothing is wrong, 1 something
-    is, 2 invalid usage, 3 unknown.
+    is, 2 invalid usage, 3 unknown or not reported.
 
       kraftwatch witness /etc/kafka/controller.properties
 
       kraftwatch witness /etc/kafka/controller.properties --json
+
+      kraftwatch witness /etc/kafka/controller.properties --every 60s
+          --report https://kraftwatch.example.com:9847 --token-file TOKEN
     """
     # Imported here: kafka-python takes a second to import, and help and usage errors must not wait for it.
+    from connectors.logdir.log_dir_reader import VoterSetReader
+    from connectors.process.signals import STOP, SignalFlag
+
+    log, send = VoterSetReader(), _Reporting.of(report, token_file, cluster)
+    if every is None:
+        row = _dialled(properties, timeout, log)
+        if send is not None and (problem := send.problem(row)) is not None:
+            raise KraftwatchError(problem)
+        _print(row, as_json=as_json)
+        raise typer.Exit(_EXIT_WRONG if wrong(row) else _EXIT_UNKNOWN if unknown(row) else 0)
+    with SignalFlag(*STOP) as stop:
+        said: str | None = None
+        while not stop.is_set():
+            began_ms = steady_ms()
+            try:
+                row = replace(_dialled(properties, timeout, log), every_ms=round(1_000 * every))
+                problem = None if send is None else send.problem(row)
+                if send is None:
+                    _print(row, as_json=as_json)
+            except UsageError as unreadable:
+                if said is None:
+                    raise
+                problem = str(unreadable)
+            # What stays the same is said once.
+            if (
+                said != (said := problem or ("" if send is None else f"reported to {send.url} every {every:g} s"))
+                and said
+            ):
+                print_progress(said)
+            stop.wait(max(0.0, every - (steady_ms() - began_ms) / 1_000))
+
+
+def _dialled(properties: Path, timeout_s: float, log: "VoterSetReader") -> WitnessRow:
     from connectors.witness.dial import witness as dial
+
+    began_ms = steady_ms()
+    row = dial(properties, timeout_s=timeout_s, log=log)
+    return replace(row, took_ms=Millis(steady_ms() - began_ms))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reporting:
+    """The job to which rows are reported."""
+
+    url: str
+    token: Secret | None
+    cluster: str | None
+
+    @classmethod
+    def of(cls, url: str | None, token_file: Path | None, cluster: str | None) -> "_Reporting | None":
+        """Returns the job that the options name; None without one. Raises UsageError for what cannot be."""
+        from connectors.settings.sections import url_problem
+
+        if url is None:
+            if token_file is not None or cluster is not None:
+                raise UsageError("--token-file and --cluster belong to --report URL")
+            return None
+        if (problem := url_problem(url)) is not None:
+            raise UsageError(f"--report: {problem}")
+        token = None if token_file is None else Secret(file=token_file)
+        if token is not None:
+            token.check("--token-file")
+        return cls(url=url, token=token, cluster=cluster)
+
+    def problem(self, row: WitnessRow) -> str | None:
+        """Reports a row; returns why the job does not take it, None if it does."""
+        from connectors.witness.report import report_problem
+
+        cluster = self.cluster or row.cluster_id
+        if cluster is None:
+            return (
+                f"--report {self.url}: meta.properties of controller {row.node} has no cluster id: give --cluster NAME"
+            )
+        why = report_problem(row, self.url, cluster, self.token)
+        return None if why is None else f"--report {self.url}: {why}"
+
+
+def _print(row: WitnessRow, *, as_json: bool) -> None:
     from connectors.witness.witness_row import row_json
 
-    row = dial(properties, timeout_s=timeout)
     if as_json:
         print_json(row_json(row))
     else:
         stdout_console().print(_table(row))
-    raise typer.Exit(_EXIT_WRONG if wrong(row) else _EXIT_UNKNOWN if unknown(row) else 0)
 
 
 def _table(row: WitnessRow) -> "RenderableType":

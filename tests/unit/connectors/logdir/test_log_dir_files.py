@@ -15,9 +15,12 @@ from connectors.logdir.log_dir_files import (
     read_election_state,
     read_meta_properties,
 )
-from connectors.logdir.log_dir_reader import voter_sets_in_files
+from connectors.logdir.log_dir_reader import VoterSetReader, voter_sets_in_files
+from connectors.metadata.batch_writer import ControlRecordType, control_record
 from rules.model.identifiers import DirectoryId, Epoch, NodeId, ReplicaKey
+from tests.unit.connectors.logdir.dynamic_log import VOTER, VOTERS
 from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum, write_log_dir, write_quorum_state
+from tests.unit.connectors.metadata.metadata_bytes import batch
 
 OF_2 = ReplicaKey(id=NodeId(2), directory_id=DirectoryId("wPvHPGZoRSmdGaO9smPpMQ"))
 
@@ -169,3 +172,35 @@ def test_recorded_voter_sets_of_the_log_and_of_the_snapshots(stopped: Path) -> N
     ports = [[voter.endpoints[0].port for voter in one.voters.voters] for one in sets]
     assert ports == [[23627, 26108, 25578]] * 2 + [[28223, 26108, 25578]] * 2, "controller 1 restarted on another port"
     assert all(OF_2 in one.voters.keys for one in sets)
+
+
+def voters_at(offset: int, port: int, *, epoch: int = 1) -> bytes:
+    recorded = {**VOTERS, "voters": [{**VOTER, "endpoints": [{"name": "CONTROLLER", "host": "c1", "port": port}]}]}
+    one = control_record(ControlRecordType.VOTERS, recorded)
+    return batch([(one.key or b"", one.value)], base_offset=offset, epoch=epoch)
+
+
+def test_of_a_log_that_is_read_again_only_what_was_appended_is_read_unless_it_was_truncated(tmp_path: Path) -> None:
+    partition = write_log_dir(tmp_path, {0: voters_at(0, 1) + noops(1, 2) + voters_at(3, 2)}) / PARTITION
+    log, reader = partition / f"{0:020d}.log", VoterSetReader()
+
+    def ports() -> list[int]:
+        with open_files(partition) as files:
+            sets = reader.read(files)
+        return [one.voters.voters[0].endpoints[0].port for one in sets]
+
+    assert ports() == ports() == [1, 2]
+    # What was read before is not looked at, and the end of a batch that Kafka writes now comes later.
+    newest = voters_at(4, 3)
+    log.write_bytes(b"\1" + log.read_bytes()[1:] + newest[:-1])
+    assert ports() == [1, 2]
+    log.write_bytes(log.read_bytes() + newest[-1:])
+    assert ports() == [1, 2, 3]
+    log.write_bytes(voters_at(0, 1) + noops(1, 2) + voters_at(3, 4, epoch=2) + voters_at(4, 5, epoch=2))
+    assert ports() == [1, 4, 5]
+    log.write_bytes(voters_at(0, 1))
+    assert ports() == [1]
+    (partition / f"{1:020d}.log").write_bytes(voters_at(1, 6))
+    assert ports() == [1, 6]
+    log.unlink()
+    assert ports() == [6]

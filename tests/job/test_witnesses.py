@@ -1,0 +1,122 @@
+"""A real job to which the hosts of three controllers report: who does not reach whom is told before any loss."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from deploy.lab.lab import Lab
+from tests.cli.program import kraftwatch
+from tests.eventually import eventually
+from tests.job.configured_job import ConfiguredJob, section
+from tests.job.conftest import await_fetches_of_all_voters
+from tests.lab import Lab as SecuredLab
+from tests.lab_security import ADMIN
+
+pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
+
+MONITOR = "monitor"
+LAB = {
+    "controllers": 3,
+    "brokers": 0,
+    "users": [MONITOR],
+    "properties": {"super.users": f"User:{ADMIN};User:{MONITOR}"},
+}
+RULE, EVERY = "peer-unreachable", "10s"
+
+
+@contextmanager
+def reporting(lab: Lab, nodes: Sequence[int], job: ConfiguredJob, token: Path) -> Iterator[None]:
+    """Runs the witness of each of these controllers."""
+    with ExitStack() as stack:
+        for node in nodes:
+            file = lab.node(node).properties_file
+            words = ["witness", str(file), "--every", EVERY, "--report", f"http://{job.address}"]
+            log = stack.enter_context((job.folder / f"witness-{node}.log").open("ab"))
+            process = subprocess.Popen(
+                [sys.executable, "-m", "streaming", *words, "--token-file", str(token)], stdout=log, stderr=log
+            )
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+        yield
+
+
+def test_a_controller_that_denies_its_peers_is_told_before_the_leader_is_lost(lab: SecuredLab, tmp_path: Path) -> None:
+    """Nothing else shows it: the monitor is allowed, and each follower fetches over its own older connections."""
+    leader, (denying, other) = lab.leader, lab.followers
+    job = ConfiguredJob(folder=tmp_path / "job", bootstrap=(), name="prod")
+    tokens = {name: tmp_path / name for name in ("page", "hosts")}
+    for name, file in tokens.items():
+        file.write_text(f"the token of {name}")
+    login = {
+        "security_protocol": "SASL_SSL",
+        "ssl_cafile": str(lab.security.ca_file),
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": MONITOR,
+        "sasl_plain_password": lab.security.passwords[MONITOR],
+    }
+    job.write_config(
+        clusters=[section("prod", lab, **login)],
+        thresholds={RULE: {"hold": 5, "clear": 3}},
+        listen_token_file=str(tokens["page"]),
+        listen_witness_token_file=str(tokens["hosts"]),
+    )
+
+    def answer(*verb: str) -> tuple[int, Mapping[str, Any]]:
+        ended = kraftwatch(*verb, "--config", job.file, "--json")
+        return ended.exit_code, json.loads(ended.stdout)
+
+    def loss_is_survived(exit_code: int) -> None:
+        assert answer("what-if", "--lose", str(leader))[0] == exit_code
+
+    def page(path: str) -> requests.Response:
+        headers = {"Authorization": "Bearer the token of page"}
+        return requests.get(f"http://{job.address}{path}", headers=headers, timeout=60)
+
+    def fires(*subjects: str) -> None:
+        firing = page("/api/clusters/prod").json()["firing"]
+        assert [one["subject"] for one in firing if one["rule"] == RULE] == [*subjects]
+
+    def is_safe_by_their_own_eyes() -> None:
+        seen = "seen from the hosts of controllers 1, 2 and 3: each reaches each other one"
+        exit_code, restart = answer("safe-to-restart", str(other))
+        assert (exit_code, seen in restart["notes"]) == (0, True)
+
+    with job:
+        with reporting(lab, lab.controllers, job, tokens["hosts"]):
+            eventually(is_safe_by_their_own_eyes, within_s=120)
+            fires()
+
+            file = lab.node(denying).properties_file
+            properties = file.read_text(encoding="utf-8")
+            lab.stop(denying)
+            file.write_text(f"{properties}super.users=User:{MONITOR}\n", encoding="utf-8")
+            lab.start(denying)
+            await_fetches_of_all_voters(lab)
+
+            eventually(partial(fires, f"voter {denying}"), within_s=90)
+            (alert,) = (one for one in page("/api/clusters/prod").json()["firing"] if one["rule"] == RULE)
+            hosts = " and ".join(map(str, sorted((leader, other))))
+            assert alert["summary"].startswith(f"Controllers {hosts} do not reach controller {denying}: permission, ")
+            assert (alert["severity"], lab.leader) == ("critical", leader), "it leads still"
+            loss_is_survived(2)
+        # Nobody reports any more: what was reported is known after a restart too.
+        job.kill()
+        job.start()
+        eventually(partial(fires, f"voter {denying}"), within_s=120)
+
+        lab.stop(denying)
+        file.write_text(properties, encoding="utf-8")
+        lab.start(denying)
+        await_fetches_of_all_voters(lab)
+        with reporting(lab, lab.controllers, job, tokens["hosts"]):
+            eventually(fires, within_s=120)
+            eventually(is_safe_by_their_own_eyes, within_s=60)
+            loss_is_survived(0)

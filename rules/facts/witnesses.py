@@ -7,6 +7,7 @@ follower the leader (KafkaRaftClient, KIP-595).
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
 from rules.facts.contact import leader_ahead_ms
@@ -15,7 +16,25 @@ from rules.formatting import numbered, utc_text
 from rules.model.ages import CLOCKS_DIFFER_MS
 from rules.model.identifiers import START, Millis, NodeId
 from rules.model.quorum import Quorum
-from rules.model.witness import PeerDial, Reached, WitnessRow
+from rules.model.witness import DialStep, PeerDial, Reached, WitnessRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """Whether one controller reaches another one, as its own host sees it."""
+
+    by: NodeId
+    """The controller whose host dialled, with that controller's properties."""
+    of: NodeId
+    """The voter that was dialled."""
+    reached: Reached
+    """yes, no or unknown."""
+    step: DialStep | None
+    """Which step of the dial failed; null if it was reached, or if that is unknown."""
+    why: str
+    """Why it was not reached, or why that is unknown."""
+    seen_at_ms: Millis | None
+    """When the newest row of that host was made, by the monitor's clock; null without one."""
 
 
 class Witnesses:
@@ -52,6 +71,10 @@ class Witnesses:
             known.append(Millis(row.at_ms + row.leader_ahead_ms - self._leader_ahead_ms))
         return min(known, default=row.at_ms)
 
+    def seen_at_ms(self, by: NodeId) -> Millis:
+        """Returns when the newest row of a host was made, by the monitor's clock."""
+        return Millis(self._at_ms(self.newest[by]))
+
     def dial(self, by: NodeId, of: NodeId) -> PeerDial | None:
         """Returns how one controller dialled another one, if that is known now."""
         row, endpoint = self.rows.get(by), self._nodes[of].endpoint if of in self._nodes else None
@@ -78,15 +101,45 @@ class Witnesses:
         }
         return {by: dials for by, dials in found.items() if dials}
 
+    @cached_property
+    def reaches(self) -> tuple[Reach, ...]:
+        """Whether each voter reaches each other one; empty if no host of a voter was a witness."""
+        voters = [voter.id for voter in self._nodes.voters] if self.newest else []
+        return tuple(self._reach(by, of) for by in voters for of in voters if by != of)
+
+    def _reach(self, by: NodeId, of: NodeId) -> Reach:
+        row, dial = self.newest.get(by), self.dial(by, of)
+        seen_at_ms = None if row is None else self.seen_at_ms(by)
+        if dial is None:
+            why = self._why_unknown(by, of)
+            return Reach(by=by, of=of, reached=Reached.UNKNOWN, step=None, why=why, seen_at_ms=seen_at_ms)
+        return Reach(by=by, of=of, reached=dial.reached, step=dial.step, why=dial.why, seen_at_ms=seen_at_ms)
+
+    def _why_unknown(self, by: NodeId, of: NodeId) -> str:
+        """Returns why no dial counts, as a clause."""
+        row = self.newest.get(by)
+        if row is None:
+            return f"no row of controller {by}'s host is known"
+        seen = utc_text(self.seen_at_ms(by))
+        if by not in self.rows:
+            return f"the newest row of controller {by}'s host is of {seen}"
+        endpoint = self._nodes[of].endpoint
+        if endpoint is None:
+            return f"the endpoint of controller {of} is not known"
+        if all(peer.node != of or peer.endpoint != str(endpoint) for peer in row.peers):
+            return row.not_dialled or f"controller {by}'s host did not dial {endpoint} at {seen}"
+        one, other = sorted((by, of))
+        return f"controller {one} or {other} started, or changed its certificate, after the row of {seen}"
+
     @property
     def outdated(self) -> Mapping[NodeId, str]:
         """Why it is unknown now whether a voter is reached that was not reached: by the voter."""
         return {
-            dial.node: f"controller {by} did not reach it at {utc_text(Millis(self._at_ms(row)))}, and no row of its "
-            "host since shows whether it does"
+            dial.node: f"controller {by} did not reach it, and {self._why_unknown(by, dial.node)}"
             for by, row in self.newest.items()
             for dial in row.peers
-            if dial.node is not None and dial.reached is Reached.NO and self.dial(by, dial.node) is None
+            if dial.node is not None and dial.node in self._nodes
+            if dial.reached is Reached.NO and self.dial(by, dial.node) is None
         }
 
     @cached_property

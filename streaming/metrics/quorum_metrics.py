@@ -7,6 +7,7 @@ from collections.abc import Callable
 from math import inf
 
 from rules.facts.endpoint import EndpointVerdict
+from rules.model.witness import Reached
 from streaming.metrics.metric_spec import (
     NODE,
     REPLICA,
@@ -152,6 +153,8 @@ KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
 
 _ENDPOINT_OK = {EndpointVerdict.OK: 1, EndpointVerdict.STALE: 0, EndpointVerdict.DOWN: 0}
 """`unknown` is left out."""
+_REACHED = {Reached.YES: 1, Reached.NO: 0}
+"""The same."""
 
 
 def _leaderless(sample: ClusterSample) -> Values:
@@ -246,6 +249,21 @@ QUORUM_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
         "certificate_expiration_timestamp_seconds",
         "When the certificate that a controller presents expires, in seconds since 1970; absent without TLS.",
         _certificates,
+        ("node_id",),
+    ),
+    MetricSpec(
+        "controller_reached",
+        "1 if a controller reaches another voter, as its own host sees it (kraftwatch witness), 0 if it does not; "
+        "absent where that is unknown.",
+        lambda sample: {(str(one.by), str(one.of)): _REACHED.get(one.reached) for one in sample.status.reaches},
+        ("from_node_id", "to_node_id"),
+    ),
+    MetricSpec(
+        "witness_row_timestamp_seconds",
+        "When the newest row of a controller's host was made, in seconds since 1970; absent without one.",
+        lambda sample: {
+            (str(one.by),): None if one.seen_at_ms is None else one.seen_at_ms / 1000 for one in sample.status.reaches
+        },
         ("node_id",),
     ),
     MetricSpec(

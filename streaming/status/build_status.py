@@ -109,6 +109,7 @@ def cluster_status(
         initial_controllers=initial_controllers(quorum.committed.voters) if quorum.committed else None,
         endpoints=tuple(map(voters.endpoint_status, endpoints)),
         certificates=voters.certificates(quorum),
+        reaches=facts.witnesses.reaches,
         registrations_without_voter=voters.registrations_without_voter(quorum),
         voters=number,
         votes_needed=needed,

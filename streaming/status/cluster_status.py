@@ -20,6 +20,7 @@ from pydantic import ConfigDict, TypeAdapter
 from rules.answers.worlds import Undecided
 from rules.claims.claim import Claim
 from rules.facts.quorum import Facts
+from rules.facts.witnesses import Reach
 from rules.finding import Evaluation, NotApplicable, Plain, Severity, Thresholds, UnknownResult
 from rules.formatting import iso
 from rules.model.history import ControllerStart, Election, Recovery, UncleanElections, VoterChange
@@ -214,6 +215,8 @@ class ClusterStatus:
     """The endpoint of each voter: recorded in the log, or of a static quorum the leader's configured one."""
     certificates: tuple[CertificateStatus, ...] = ()
     """The certificate that each controller presents, by node id; empty without TLS."""
+    reaches: tuple[Reach, ...] = ()
+    """Whether each voter reaches each other one, as their own hosts see it; empty if none of them reports it."""
     registrations_without_voter: tuple[RegistrationWithoutVoter, ...]
     """Registered controllers that are not committed voters."""
     voters: int | None

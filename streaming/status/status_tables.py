@@ -17,6 +17,7 @@ from rules.facts.following import Following
 from rules.formatting import and_join, duration, iso, ms_text, needed_text, plural, utc_text, visible
 from rules.model.identifiers import Millis
 from rules.model.membership import Voter
+from rules.model.witness import Reached
 from streaming.status.cluster_status import (
     BrokerCounts,
     ClusterStatus,
@@ -323,6 +324,8 @@ def status_lines(status: ClusterStatus) -> Iterable[tuple[str, str | Text]]:
     yield "Max follower lag", or_unknown(lag_text)
     yield "Votes", _votes(status)
     yield "Next election" if status.leader_id is None else "If all restarted now", _election(status)
+    if status.reaches:
+        yield "Seen from hosts", _reached(status)
     yield "Brokers", _brokers(status.brokers)
     recovering = status.recovering_partitions
     text = or_unknown(None if recovering is None else plural(recovering, "partition"))
@@ -349,6 +352,16 @@ def _votes(status: ClusterStatus) -> str | Text:
     count = left + (status.votes_needed or 0)
     text = f"{count} of {status.voters} voters count now, {status.votes_needed} votes needed: {more}"
     return Text(text, "" if left >= tolerated else "yellow")
+
+
+def _reached(status: ClusterStatus) -> str | Text:
+    """Returns who does not reach whom, as the hosts of controllers see it, and of how many pairs that is unknown."""
+    found = [f"{one.by} does not reach {one.of} ({one.step})" for one in status.reaches if one.reached is Reached.NO]
+    unknown = sum(one.reached is Reached.UNKNOWN for one in status.reaches)
+    if not found and not unknown:
+        return "each controller reaches each other one"
+    known = "" if not unknown else f"unknown for {unknown} of {len(status.reaches)} pairs"
+    return Text("; ".join(filter(None, (*found, known))), "bold red" if found else "magenta")
 
 
 def _because(status: ClusterStatus, question: str) -> str:

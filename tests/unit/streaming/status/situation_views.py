@@ -8,7 +8,8 @@ A block of `views/NAME.txt` is one situation. Above the `----` are its commands,
 - `show json [FIELD ...]`: these fields of `status --json`, or most of them; `show job [FIELD ...]`: of a job's status.
 - `show health`: in one word, with the exit code of `check`.
 - `show metrics [NAME ...]`: these samples of the cluster in /metrics, or most of them.
-- `show page`: health, headline and numbers on the job's page; `show page untracked`: no job tracks what will fire.
+- `show page`: health, headline, numbers and who reaches whom on the job's page; `show page untracked`: no job tracks
+  what will fire.
 - `show slack`: the message about the alerts that have fired, in Slack's blocks.
 - `| lines PATTERN` behind it: only the lines in which the pattern is found.
 
@@ -54,6 +55,7 @@ _THRESHOLDS = thresholds_for({})
 _LINKS = MessageLinks(docs_url="https://docs.example.com", page_url="https://watch.example.com/")
 _NUMBER = re.compile(r"<dt>([^<]+)</dt><dd>(.*?)</dd>", re.DOTALL)
 _SENTENCE = re.compile(r"<p class=\"gap\">(.*?)</p>", re.DOTALL)
+_REACHES = re.compile(r"<tr id=\"m-\d+\">(.*?)</tr>", re.DOTALL)
 _COLUMNS = {"findings": "severity rule subject hold_s", "unknown": "rule subject why"}
 """Of the lists whose other sentences the table shows."""
 _ONLY_BY_NAME = ("unknown", "not_applicable")
@@ -187,6 +189,7 @@ def _page(quorum: Quorum, *, tracked: bool) -> Iterator[str]:
     for name, value in _NUMBER.findall(html):
         yield f"{name}: {_plain(value)}"
     yield from map(_plain, _SENTENCE.findall(html))
+    yield from (f"from {_plain(row)}" for row in _REACHES.findall(html))
 
 
 def _plain(html: str) -> str:

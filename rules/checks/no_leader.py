@@ -32,6 +32,9 @@ What it means
     A leader whose endpoint refuses connections is down: its followers remember it, and name it. So this alert also
     fires if a firewall refuses kraftwatch's connections to the leader alone; one that drops them does not look like it.
 
+    Where the hosts of controllers report to the job what they see (`kraftwatch witness`), the alert says who does not
+    reach whom, at which step and why: why elections are in vain, or why nobody fetches from the one who is elected.
+
     A controller whose authorizer denied what the others send, when it last answered, is named although it is down: each
     controller that it denied has ended.
 
@@ -99,6 +102,7 @@ from rules.facts.node import NodeFacts, Process
 from rules.facts.node_claims import answers_claim, in_sync_count, leader_claim
 from rules.facts.quorum import Facts
 from rules.facts.reported_leaders import epochs_in_vain, last_leader, last_leader_answer_ms
+from rules.facts.witnesses import unreached_text
 from rules.finding import HOLD, Finding, Plain, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, needed_text, numbered, plural, utc_text
 from rules.model.identifiers import NodeId
@@ -202,6 +206,7 @@ def _nothing_committed(facts: Facts, state: CommitsNothing, thresholds: Threshol
             fetched,
             f"; {needed_text(number)}.",
             _denials(facts),
+            _unreached(facts),
         ),
         evidence={
             "high_watermark": committed,
@@ -279,6 +284,7 @@ def _summary(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> 
         _voters(facts, state, voters),
         _uncommitted_voters(quorum),
         _denials(facts),
+        _unreached(facts),
         last,
     )
 
@@ -293,6 +299,15 @@ def _denials(facts: Facts) -> str:
             "authorizers deny CLUSTER_ACTION): a controller that they deny ends."
         )
     return "".join(f" Controller {node} {why}: a controller that it denies ends." for node, why in found.items())
+
+
+def _unreached(facts: Facts) -> str:
+    """Returns who does not reach whom, as their own hosts see it: why elections are in vain, or why none is followed.
+
+    It begins with a space, and is empty without any.
+    """
+    texts = (unreached_text(facts.witnesses, voter.id) for voter in facts.nodes.voters if not voter.is_down)
+    return "".join(f" {text}" for text in texts if text)
 
 
 def _uncommitted_voters(quorum: Quorum) -> str:

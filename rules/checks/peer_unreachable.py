@@ -27,35 +27,22 @@ from rules.claims.claim import NO, Question, claim, of_each
 from rules.claims.statement import Statement, statement
 from rules.facts.following_text import further_failures_text
 from rules.facts.quorum import Facts
+from rules.facts.witnesses import unreached_text
 from rules.finding import Finding, RuleResult, Severity, Thresholds, UnknownResult, hold
-from rules.formatting import and_join, numbered, utc_text
+from rules.formatting import and_join
 from rules.model.identifiers import NodeId
 from rules.model.membership import majority
 from rules.model.subject import Subject
-from rules.model.witness import DialStep, PeerDial
+from rules.model.witness import PeerDial
+from rules.remedies.reach_steps import hosts_of, reach_steps
 from rules.rule import Rule
-
-_STEPS: Mapping[DialStep, str] = {
-    DialStep.NAME: "On {hosts}, make the name in {endpoint} resolve to controller {of}: compare /etc/hosts and "
-    "/etc/resolv.conf with those of the other hosts",
-    DialStep.CONNECTION: "Let connections from {hosts} to {endpoint} pass: compare firewalls and routes with those of "
-    "the other hosts",
-    DialStep.TLS: "Compare ssl.keystore.* (with its intermediate certificates), ssl.truststore.*, "
-    "ssl.enabled.protocols and ssl.cipher.suites of controller {of} with those of {by}, and correct what differs",
-    DialStep.LOGIN: "Let controller {of} accept the login of {by}: compare the sasl.jaas.config of its controller "
-    "listener with theirs",
-    DialStep.PERMISSION: "Add the principal of {by} to super.users of controller {of}",
-    DialStep.NODE: "Find out on {hosts} where {endpoint} leads: another node answers there",
-    DialStep.ANSWER: "Read the log of controller {of}: it accepts connections from {hosts} and does not answer them",
-}
-"""What is to be corrected, by the step that fails."""
 
 
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each voter that a controller is shown not to reach."""
     down = {node for node in facts.nodes if facts.nodes[node].is_down}
     for voter in facts.nodes.voters:
-        dials = {by: of[voter.id] for by, of in sorted(facts.witnesses.unreached.items()) if voter.id in of}
+        dials = facts.witnesses.unreached_by(voter.id)
         if dials and voter.id in down:
             yield UnknownResult(subject=_subject(voter.id), why=f"controller {voter.id} is down")
         elif dials:
@@ -72,24 +59,18 @@ def _finding(facts: Facts, of: NodeId, dials: Mapping[NodeId, PeerDial]) -> Find
     left, voters = failures_left(facts), len(facts.nodes.voters)
     spare = "" if left.value is None else f" The quorum tolerates {further_failures_text(left.value)}."
     if_it_leads = f" If it leads, {and_join(dials)} cannot fetch from it"
-    no_majority = voters - len(dials) < majority(voters)
+    no_majority = of in facts.witnesses.cut_off
     if_it_leads += ": without a majority that does, nothing is committed." if no_majority else "."
     # Whom it votes for and is followed by depends on who is lost.
     takes_part = (
         claim(Question.VOTES, *((NO,) if no_majority else ()), node=of),
         *of_each(Question.VOTES, dials),
     )
-    verb, hosts = ("does", "its own host") if len(dials) == 1 else ("do", "their own hosts")
-    seen_ms = min(facts.witnesses.rows[by].at_ms for by in dials)
     return Finding(
         subject=_subject(of),
         severity=Severity.CRITICAL if left.value is not None and left.value <= 0 else Severity.WARNING,
         summary=statement(
-            Statement(
-                f"{numbered('Controller', dials)} {verb} not reach controller {of}: {_why(dials)}. Seen from {hosts} "
-                f"at {utc_text(seen_ms)}.{if_it_leads}",
-                *takes_part,
-            ),
+            Statement(f"{unreached_text(facts.witnesses, of)}{if_it_leads}", *takes_part),
             Statement(spare, failures_claim(left)) if spare else "",
         ),
         evidence={
@@ -101,33 +82,11 @@ def _finding(facts: Facts, of: NodeId, dials: Mapping[NodeId, PeerDial]) -> Find
             "majority": majority(voters),
         },
         remedy=(
-            *_remedy(of, dials),
-            f"# Run `kraftwatch witness` with the controller's properties file on {_hosts(dials)} again: the exit code "
-            "must be 0",
+            *reach_steps(of, dials),
+            f"# Run `kraftwatch witness` with the controller's properties file on {hosts_of(dials)} again: the exit "
+            "code must be 0",
         ),
     )
-
-
-def _why(dials: Mapping[NodeId, PeerDial]) -> str:
-    """Returns why, once where it is the same for all."""
-    whys = {f"{dial.step}, {dial.why}" for dial in dials.values()}
-    if len(whys) == 1:
-        return whys.pop()
-    return "; ".join(f"from {by} {dial.step}, {dial.why}" for by, dial in dials.items())
-
-
-def _remedy(of: NodeId, dials: Mapping[NodeId, PeerDial]) -> Iterable[str]:
-    for step in DialStep:
-        by = {node: dial for node, dial in dials.items() if dial.step is step}
-        if by:
-            endpoint = next(iter(by.values())).endpoint
-            text = _STEPS[step].format(of=of, by=numbered("controller", by), hosts=_hosts(by), endpoint=endpoint)
-            yield f"# {text}"
-
-
-def _hosts(by: Iterable[NodeId]) -> str:
-    nodes = list(by)
-    return f"the host{'' if len(nodes) == 1 else 's'} of {numbered('controller', nodes)}"
 
 
 def _resolved(facts: Facts, subject: Subject) -> str:

@@ -15,6 +15,7 @@ from rules.facts.node import Nodes
 from rules.formatting import numbered, utc_text
 from rules.model.ages import CLOCKS_DIFFER_MS
 from rules.model.identifiers import START, Millis, NodeId
+from rules.model.membership import majority
 from rules.model.quorum import Quorum
 from rules.model.witness import DialStep, PeerDial, Reached, WitnessRow
 
@@ -142,6 +143,18 @@ class Witnesses:
             if dial.reached is Reached.NO and self.dial(by, dial.node) is None
         }
 
+    def unreached_by(self, of: NodeId) -> Mapping[NodeId, PeerDial]:
+        """Returns the dials of one voter that failed, by the controller whose host dialled."""
+        return {by: dials[of] for by, dials in sorted(self.unreached.items()) if of in dials}
+
+    @cached_property
+    def cut_off(self) -> frozenset[NodeId]:
+        """The voters that so many others do not reach that no majority is left with them."""
+        voters = self._nodes.voters
+        return frozenset(
+            voter.id for voter in voters if len(voters) - len(self.unreached_by(voter.id)) < majority(len(voters))
+        )
+
     @cached_property
     def reached_by_all(self) -> frozenset[NodeId]:
         """The voters that every other voter is shown to reach: they accept each other there."""
@@ -176,3 +189,17 @@ def _is_reported(row: WitnessRow) -> bool:
 def _counts_ms(quorum: Quorum, row: WitnessRow) -> int:
     """Returns for how long a row counts: until the next one and two lost ones are missing."""
     return quorum.ages.witness_ms if row.every_ms is None else 3 * row.every_ms
+
+
+def unreached_text(witnesses: Witnesses, of: NodeId) -> str:
+    """Returns which controllers do not reach one, why, and when that was seen: two sentences; empty if none is."""
+    dials = witnesses.unreached_by(of)
+    if not dials:
+        return ""
+    whys = {by: f"{dial.step}, {dial.why}" for by, dial in dials.items()}
+    # Once, where it is the same for all.
+    same = len({*whys.values()}) == 1
+    why = next(iter(whys.values())) if same else "; ".join(f"from {by} {one}" for by, one in whys.items())
+    do, hosts = ("does", "its own host") if len(dials) == 1 else ("do", "their own hosts")
+    seen = utc_text(min(witnesses.seen_at_ms(by) for by in dials))
+    return f"{numbered('Controller', dials)} {do} not reach controller {of}: {why}. Seen from {hosts} at {seen}."

@@ -19,6 +19,7 @@ from rules.model.monitoring import Connection, Resolution
 from rules.model.quorum import Quorum
 from rules.remedies.access_steps import access_steps
 from rules.remedies.endpoint_steps import certificate_steps
+from rules.remedies.reach_steps import hosts_of, reach_steps
 from rules.remedies.remedy_commands import (
     SCRAM_NEEDS_A_LEADER,
     bring_back,
@@ -50,6 +51,7 @@ def running_voters(facts: Facts, voters: tuple[NodeFacts, ...]) -> int:
     return sum(
         _NOT_COUNTED.isdisjoint(voter.faults)
         and voter.id not in replaced
+        and voter.id not in facts.witnesses.cut_off
         and voter.process not in SILENT
         and not voter.refuses_elsewhere
         for voter in voters
@@ -100,7 +102,7 @@ def election_steps(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...
         steps += [f"# Start the {controllers} at {and_join(state.refused)}: connections are refused there"]
         if state.never_answered:
             steps.append(f"# If they run elsewhere, correct bootstrap of cluster {quorum.cluster} in the configuration")
-    steps = [*_permission_steps(facts), *steps]
+    steps = [*_permission_steps(facts), *steps, *_reach_steps(facts)]
     where_to_look = tuple(_where_to_look(facts, state, voters, explained=bool(steps)))
     majority_steps = tuple(_majority_steps(facts, voters)) if voters else ()
     steps += [*majority_steps, *where_to_look] if steps else [*where_to_look, *majority_steps]
@@ -111,7 +113,9 @@ def election_steps(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...
 def commit_steps(facts: Facts, leader: NodeId, missing: Collection[NodeFacts]) -> tuple[str, ...]:
     """Returns the steps after which a leader that commits nothing is followed by a majority; `missing`: who is not."""
     number = len(facts.nodes.polled_voters)
-    steps = [*_permission_steps(facts)]
+    steps = [*_permission_steps(facts), *_reach_steps(facts)]
+    # What keeps these from following is known.
+    missing = [voter for voter in missing if leader not in facts.witnesses.unreached.get(voter.id, {})]
     for voter in missing:
         lags = voter.following is Following.LAGGING
         steps += [*_step(facts.quorum, voter)] or (bring_in_sync(facts, voter) if lags else bring_back(facts, voter.id))
@@ -124,7 +128,7 @@ def commit_steps(facts: Facts, leader: NodeId, missing: Collection[NodeFacts]) -
         steps += certificate_steps(yours) if not yours.can_lead else []
         at = f" at {yours.endpoint}" if yours.endpoint else ""
         steps.append(
-            f"# Connect from the {_hosts(running)} to controller {leader}{at}: nothing shows that they reach it and "
+            f"# Connect from {hosts_of(running)} to controller {leader}{at}: nothing shows that they reach it and "
             "accept it (firewall, resolver, trust store), or that it accepts them (login, super.users)"
         )
     if missing:
@@ -139,10 +143,6 @@ def commit_steps(facts: Facts, leader: NodeId, missing: Collection[NodeFacts]) -
     return (*steps, *compare_log_ends(facts))
 
 
-def _hosts(nodes: list[NodeId]) -> str:
-    return f"{'host' if len(nodes) == 1 else 'hosts'} of {numbered('controller', nodes)}"
-
-
 def _permission_steps(facts: Facts) -> Iterable[str]:
     if found := facts.denied_before_outage:
         yield (
@@ -150,6 +150,12 @@ def _permission_steps(facts: Facts) -> Iterable[str]:
             f"{numbered('controller', sorted(found))} (authorizer.class.name): controllers that are denied end with "
             "ClusterAuthorizationException"
         )
+
+
+def _reach_steps(facts: Facts) -> Iterable[str]:
+    for voter in facts.nodes.voters:
+        if not voter.is_down:
+            yield from reach_steps(voter.id, facts.witnesses.unreached_by(voter.id))
 
 
 def _unlike_steps(facts: Facts) -> Iterable[str]:

@@ -65,12 +65,12 @@ class Witnesses:
     def _at_ms(self, row: WitnessRow) -> int:
         """Returns when a row's dials began at the latest, by the monitor's clock.
 
-        The leader's clock, as both hosts see it, compares the two; so does the arrival of a row that is reported.
+        The leader's clock, as both hosts see it, compares the two. A row that is reported is no newer than its arrival,
+        and may have been kept for a while.
         """
-        known = [row.observed_at_ms] if _is_reported(row) else []
-        if row.leader_ahead_ms is not None:
-            known.append(Millis(row.at_ms + row.leader_ahead_ms - self._leader_ahead_ms))
-        return min(known, default=row.at_ms)
+        ahead_ms = row.leader_ahead_ms
+        at_ms = row.at_ms if ahead_ms is None else row.at_ms + ahead_ms - self._leader_ahead_ms
+        return min(at_ms, row.observed_at_ms) if _is_reported(row) else at_ms
 
     def seen_at_ms(self, by: NodeId) -> Millis:
         """Returns when the newest row of a host was made, by the monitor's clock."""

@@ -103,6 +103,9 @@ def pods(workload: Manifest) -> Iterator[Manifest]:
         case "Job":
             template = spec["template"]
             yield _pod(f"{name}-abcde", namespace, template, {"batch.kubernetes.io/job-name": name}, template["spec"])
+        case "DaemonSet":
+            template = spec["template"]
+            yield _pod(f"{name}-abcde", namespace, template, {"controller-revision-hash": "1"}, template["spec"])
         case "SparkApplication" if workload["apiVersion"].startswith("spark.apache.org/"):
             for role in ("driver", "executor"):
                 template = spec[f"{role}Spec"]["podTemplateSpec"]

@@ -54,8 +54,20 @@ def test_the_audit_is_the_jobs_user_and_as_restricted() -> None:
     assert "Unit" not in timer["Timer"], "it starts the service of its name"
 
 
+def test_the_witness_is_kafkas_user_and_as_restricted_as_the_job() -> None:
+    job, witness = (parsed(name)["Service"] for name in ("kraftwatch.service", "kraftwatch-witness.service"))
+    program, *words = shlex.split(witness["ExecStart"])
+
+    assert program == "/opt/kraftwatch/bin/kraftwatch"
+    parse_command(words)
+    assert words[words.index("--token-file") + 1] == f"%d/{witness['LoadCredential'].partition(':')[0]}"
+    assert (witness["User"], witness["RestartPreventExitStatus"]) == ("kafka", "2")
+    restricted = [key for key in job if key.startswith(("Protect", "Private", "Restrict", "System", "No", "Cap"))]
+    assert {key: witness[key] for key in restricted} == {key: job[key] for key in restricted}
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
-@pytest.mark.parametrize("name", ["kraftwatch.service", "kraftwatch-audit.service"])
+@pytest.mark.parametrize("name", ["kraftwatch.service", "kraftwatch-audit.service", "kraftwatch-witness.service"])
 def test_systemd_accepts_the_unit_and_its_hardening(tmp_path: Path, name: str) -> None:
     unit = tmp_path / name
     unit.write_text((UNITS / name).read_text().replace("/opt/kraftwatch/bin/kraftwatch", "/bin/true"))

@@ -120,6 +120,10 @@ class ObservationWriter:
         """Whether a row since the newest poll was not quiet: a condition may begin with the next poll."""
         self._observed: dict[tuple[str, str], tuple[int | None, object]] = {}
         """When each thing was observed since the newest gap, and what it was: repeating it is quiet."""
+        self._witnessed: dict[NodeId, tuple[int, int]] = {}
+        """When each host last reported, and what `_shown` was then."""
+        self._shown = 0
+        """The number of rows that were not quiet, without those of hosts."""
         self._last: dict[tuple[str, str], _Shape] = {}
         """The last observation by source and endpoint: an unchanged one is not urgent."""
 
@@ -200,10 +204,18 @@ class ObservationWriter:
         self._write(ObservationKind.VIEW, to_json(event), urgent=changed, quiet=quiet)
 
     def write_witness(self, event: WitnessRow) -> None:
-        """Writes what a controller's host saw. Another result than before is urgent."""
+        """Writes what a controller's host saw. Another result than before is urgent, and the same one again is quiet.
+
+        Not after a change of the cluster: a row counts only if it is newer than the newest start of both controllers.
+        """
         seen = tuple((peer.node, peer.endpoint, peer.reached, peer.step) for peer in event.peers)
         changed = self._changed(ObservationKind.WITNESS, str(event.node), seen)
-        self._write(ObservationKind.WITNESS, to_json(event), urgent=changed)
+        before, now_ms = self._witnessed.get(event.node), self._steady()
+        # One that is missed makes no difference yet: the row before counts for three intervals.
+        missed = before is None or event.every_ms is None or now_ms - before[0] > 2 * event.every_ms
+        quiet = not changed and not missed and before is not None and before[1] == self._shown
+        self._write(ObservationKind.WITNESS, to_json(event), urgent=changed, quiet=quiet)
+        self._witnessed[event.node] = now_ms, self._shown
 
     def write_failure(self, event: FailedObservation) -> None:
         """Writes a failed poll, probe or fetch. A new reason is urgent, and the same one again is quiet."""
@@ -275,8 +287,10 @@ class ObservationWriter:
         )
 
     def _add(self, row: Observation) -> None:
-        if row.kind is not ObservationKind.QUORUM and row.urgency is not Urgency.QUIET:
-            self._shown_since_poll = True
+        # What a host saw begins a condition with its own row.
+        if row.urgency is not Urgency.QUIET and row.kind is not ObservationKind.WITNESS:
+            self._shown += 1
+            self._shown_since_poll |= row.kind is not ObservationKind.QUORUM
         self._publisher.add(row)
 
 

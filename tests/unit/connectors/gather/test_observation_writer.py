@@ -28,6 +28,7 @@ from rules.model.monitoring import (
     ServerCertificate,
 )
 from rules.model.replica import Poll
+from rules.model.witness import PeerDial, Reached, WitnessRow
 from tests.scripts.log_script import endpoint, failed, poll, probed, replica, view
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, tagged, text, tinylog
 
@@ -251,6 +252,31 @@ def test_what_was_observed_before_a_gap_or_long_ago_makes_no_row_quiet(publisher
         writer.write_probe(PROBED)
     writer.write_leader_view(view(1))
     assert publisher.quiet[9:] == [True] * 8 + [False]
+
+
+def test_a_row_of_a_host_is_quiet_if_nothing_has_changed_since_its_last_one(publisher: RecordedRows) -> None:
+    now_ms = Millis(0)
+    writer = ObservationWriter("a", publisher, NodeDirectory(configured=(), cluster_id=None), steady=lambda: now_ms)  # type: ignore[arg-type]
+
+    def seen(node: int, *, after_ms: int = 0, reached: Reached = Reached.YES) -> Urgency:
+        nonlocal now_ms
+        for _ in range(after_ms // 1_000):
+            now_ms = Millis(now_ms + 1_000)
+            writer.write_poll(advancing(now_ms // 1_000))
+        peers = (PeerDial(node=NodeId(3), endpoint="c3:9093", reached=reached),)
+        row = WitnessRow(node=NodeId(node), cluster_id=None, at_ms=Millis(0), login="", peers=peers, every_ms=10_000)
+        writer.write_witness(row)
+        return publisher.rows[-1][0].urgency
+
+    assert [seen(1), seen(2)] == [Urgency.URGENT] * 2
+    assert [seen(1, after_ms=10_000), seen(2)] == [Urgency.REGULAR] * 2, "the first polls are not quiet"
+    assert [seen(1, after_ms=10_000), seen(2), seen(1, after_ms=20_000)] == [Urgency.QUIET] * 3
+    assert seen(2, after_ms=1_000) is Urgency.REGULAR, "two are missing"
+    assert seen(2) is Urgency.QUIET
+    assert seen(1, reached=Reached.NO) is Urgency.URGENT
+    assert seen(2) is Urgency.QUIET
+    writer.write_probe(probed(1))
+    assert seen(1, reached=Reached.NO) is Urgency.REGULAR
 
 
 def without_clock(event: object) -> object:

@@ -25,7 +25,7 @@ from rules.alert import Alert
 from rules.evaluate import ALL_RULES
 from rules.finding import Plain, Severity
 from rules.formatting import and_join, iso
-from rules.model.identifiers import Millis
+from rules.model.identifiers import Millis, NodeId
 from rules.model.job_state import JOB_CLUSTER_ID
 from rules.model.witness import WitnessRow
 from rules.notifications.acknowledgement import Acknowledgement
@@ -205,7 +205,7 @@ class Api:
         row, status, known = parsed_row(request.get_data()), self._status(name), self.view.store.names
         if status is None and name not in known and all(map(self._status, known)):
             return NO_CLUSTER, 404
-        if status is None or status.cluster_id is None or not status.endpoints:
+        if status is None or status.cluster_id is None or not _voters(status):
             return {"status": f"the voters of {name} are not known yet: try again"}, 503
         if (problem := _foreign(row, status)) is not None:
             return {"status": problem}, 409
@@ -429,9 +429,13 @@ def _end_ms(end: datetime, now_ms: Millis) -> Millis:
     return end_ms
 
 
+def _voters(status: ClusterStatus) -> frozenset[NodeId]:
+    return frozenset({*(one.id for one in status.endpoints), *(one.id for one in status.current_voters)})
+
+
 def _foreign(row: WitnessRow, status: ClusterStatus) -> str | None:
     """Returns why a row is none of a cluster; None if it is one."""
-    voters = sorted(one.id for one in status.endpoints)
+    voters = sorted(_voters(status))
     if row.cluster_id != status.cluster_id:
         return f"cluster_id: the row is of cluster id {row.cluster_id}, not {status.cluster_id}"
     return None if row.node in voters else f"node: {row.node} is none of the voters {and_join(voters)}"

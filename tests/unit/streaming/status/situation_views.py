@@ -189,7 +189,7 @@ def _page(quorum: Quorum, *, tracked: bool) -> Iterator[str]:
     for name, value in _NUMBER.findall(html):
         yield f"{name}: {_plain(value)}"
     yield from map(_plain, _SENTENCE.findall(html))
-    yield from (f"from {_plain(row)}" for row in _REACHES.findall(html))
+    yield from map(_plain, _REACHES.findall(html))
 
 
 def _plain(html: str) -> str:

@@ -124,7 +124,7 @@ SET_BY_REPLAY = frozenset(
     {
         *("observed_at_ms", "since_ms", "first_at_ms", "last_at_ms", "returned_at_ms"),
         *("alive_since_timestamp_ms", "features_since_timestamp_ms"),
-        *("former_reason", "newest_certificate", "certificate_since_ms"),
+        *("former_reason", "newest_certificate", "certificate_since_ms", "denied_by"),
     }
 )
 """Fields of events that the replay sets, by when they were observed and what was before: no event is stored with them.

@@ -34,6 +34,7 @@ What it means
 
     Where the hosts of controllers report to the job what they see (`kraftwatch witness`), the alert says who does not
     reach whom, at which step and why: why elections are in vain, or why nobody fetches from the one who is elected.
+    What a controller denied when it last answered is kept: who is denied ends, and a start alone ends the same way.
 
     A controller whose authorizer denied what the others send, when it last answered, is named although it is down: each
     controller that it denied has ended.
@@ -85,7 +86,7 @@ What not to do
     Do not restart the controllers that still answer, or a voter that is in sync, except the leader in step 8.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from rules.answers.forecast import forecast_election
 from rules.answers.leader import CommitsNothing, LeaderUnknown, Leads, leader
@@ -291,7 +292,17 @@ def _summary(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> 
 
 def _denials(facts: Facts) -> str:
     """Returns which controllers deny what a candidate sends; it begins with a space, and is empty without any."""
-    found = facts.denied_before_outage
+    seen = facts.witnesses.denied
+    by_their_hosts = "".join(
+        f" Controller {node} denied {numbered('controller', others)} when it last answered, as seen from their hosts: "
+        "a controller that it denies ends."
+        for node, others in sorted(seen.items())
+    )
+    found = {node: why for node, why in facts.denied_before_outage.items() if node not in seen}
+    return by_their_hosts + _denials_of_monitor(found)
+
+
+def _denials_of_monitor(found: Mapping[NodeId, str]) -> str:
     if len(found) > 1:
         nodes = numbered("controller", sorted(found)).capitalize()
         return (

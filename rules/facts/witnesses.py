@@ -148,6 +148,22 @@ class Witnesses:
         return {by: dials[of] for by, dials in sorted(self.unreached.items()) if of in dials}
 
     @cached_property
+    def denied(self) -> Mapping[NodeId, tuple[NodeId, ...]]:
+        """The controllers that a voter denied when it last answered their hosts, and does not answer now: by the voter.
+
+        A controller that is denied ends (KafkaRaftClient), so it may be why neither of them runs.
+        """
+        found: dict[NodeId, tuple[NodeId, ...]] = {}
+        for by, row in sorted(self.newest.items()):
+            for peer in row.peers:
+                of, denies = peer.node, peer.step is DialStep.PERMISSION
+                if of is None or of not in self._nodes:
+                    continue
+                if self._nodes[of].is_down if denies else of in row.denied_by:
+                    found[of] = (*found.get(of, ()), by)
+        return found
+
+    @cached_property
     def cut_off(self) -> frozenset[NodeId]:
         """The voters that so many others do not reach that no majority is left with them."""
         voters = self._nodes.voters

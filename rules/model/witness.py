@@ -68,6 +68,8 @@ class WitnessRow:
     """When it began to dial, by the clock of its host."""
     observed_at_ms: Millis = START
     """The same by the monitor's clock. Set by replay: not of a row that people give."""
+    denied_by: tuple[NodeId, ...] = ()
+    """The voters that denied this controller when they last answered its host. Set by replay."""
     took_ms: int = 0
     """How long all of it took."""
     every_ms: int | None = None

@@ -144,7 +144,7 @@ def commit_steps(facts: Facts, leader: NodeId, missing: Collection[NodeFacts]) -
 
 
 def _permission_steps(facts: Facts) -> Iterable[str]:
-    if found := facts.denied_before_outage:
+    if found := {*facts.denied_before_outage, *facts.witnesses.denied}:
         yield (
             f"# Before you start a controller, add the principals of all controllers to super.users of "
             f"{numbered('controller', sorted(found))} (authorizer.class.name): controllers that are denied end with "

@@ -19,7 +19,7 @@ from rules.model.monitoring import (
     Resolution,
     probe_key,
 )
-from rules.model.witness import WitnessRow
+from rules.model.witness import DialStep, Reached, WitnessRow
 
 FAILURE_MS = Millis(60_000)
 """A failure expires if it is not repeated for this long: the endpoint is no longer observed."""
@@ -41,6 +41,8 @@ RETURNS = 32
 _LASTING = {Reason.METADATA_LOST: " lost", Reason.LOG_DAMAGED: " damaged"}
 """How the names of the failures end that no later success ends."""
 _T = TypeVar("_T")
+_UNANSWERED = frozenset({DialStep.NAME, DialStep.CONNECTION, DialStep.ANSWER})
+"""The steps at which a dial ends of which the voter says nothing."""
 _GAP = "gap"
 """The name of the failure that reports it."""
 
@@ -198,7 +200,9 @@ class ProbeState:
 
     def host_witnessed(self, event: WitnessRow, now_ms: Millis) -> None:
         """Stores what a controller's host saw, as of when it began to dial."""
-        row = replace(event, observed_at_ms=Millis(now_ms - event.took_ms))
+        before = self.witnesses.get(str(event.node))
+        denied_by = _denied_by(event, () if before is None else before.denied_by)
+        row = replace(event, observed_at_ms=Millis(now_ms - event.took_ms), denied_by=denied_by)
         self.witnesses = _put({**self.witnesses}, str(event.node), row)
 
     def keep_known_endpoints(self, *known: KnownEndpoints) -> None:
@@ -249,6 +253,19 @@ def _former_reason(previous: Probe | None, event: Probe) -> Reason | None:
     if previous is None or _is_answered(event):
         return None
     return previous.reason if _is_answered(previous) else previous.former_reason
+
+
+def _denied_by(event: WitnessRow, before: tuple[NodeId, ...]) -> tuple[NodeId, ...]:
+    """Returns the voters that deny a controller, or did when they last answered its host: what they deny ends it."""
+    return tuple(
+        peer.node
+        for peer in event.peers
+        if peer.node is not None
+        and (
+            peer.step is DialStep.PERMISSION
+            or (peer.node in before and (peer.step in _UNANSWERED or peer.reached is Reached.UNKNOWN))
+        )
+    )
 
 
 def _certificate_since_ms(previous: Probe | None, event: Probe, now_ms: Millis) -> Millis | None:

@@ -46,7 +46,7 @@ STORED = (
         "view 2 leader 1 epoch 6",
         "snapshot 4h",
         "fails view denied 1",
-        *("probe 3 late", "append throttle orders", "append throttle 101"),
+        *("probe 3 late", "append throttle orders", "append throttle 101", "witness 2 not 1=permission every 60s"),
     ),
     *(
         "fencings 102 2",

@@ -48,9 +48,14 @@ def reporting(lab: Lab, nodes: Sequence[int], job: ConfiguredJob, token: Path) -
         yield
 
 
+def assert_equal(found: object, expected: object) -> None:
+    assert found == expected
+
+
 def test_a_controller_that_denies_its_peers_is_told_before_the_leader_is_lost(lab: SecuredLab, tmp_path: Path) -> None:
     """Nothing else shows it: the monitor is allowed, and each follower fetches over its own older connections."""
     leader, (denying, other) = lab.leader, lab.followers
+    hosts = " and ".join(map(str, sorted((leader, other))))
     job = ConfiguredJob(folder=tmp_path / "job", bootstrap=(), name="prod")
     tokens = {name: tmp_path / name for name in ("page", "hosts")}
     for name, file in tokens.items():
@@ -84,6 +89,27 @@ def test_a_controller_that_denies_its_peers_is_told_before_the_leader_is_lost(la
         firing = page("/api/clusters/prod").json()["firing"]
         assert [one["subject"] for one in firing if one["rule"] == RULE] == [*subjects]
 
+    def matrix(at: str = "") -> dict[tuple[int, int], tuple[str, str | None]]:
+        answer = page(f"/api/clusters/prod{at}")
+        # The job replays its journal for a past state.
+        assert answer.ok, answer.text
+        reaches = answer.json()["status"]["reaches"]
+        return {(one["by"], one["of"]): (one["reached"], one["step"]) for one in reaches}
+
+    def sample(by: int, of: int) -> float:
+        labels = f'{{cluster="prod",from_node_id="{by}",to_node_id="{of}"}} '
+        (line,) = (one for one in page("/metrics").text.splitlines() if f"controller_reached{labels}" in one)
+        return float(line.rpartition(" ")[2])
+
+    def nobody_leads() -> None:
+        firing = {one["rule"]: one for one in page("/api/clusters/prod").json()["firing"]}
+        assert "no-leader" in firing
+        alert = firing["no-leader"]
+        # The others that asked it have ended, and so has it: whom it denies are the same for it.
+        denied = f"Controller {denying} denied controllers {hosts} when it last answered, as seen from their hosts: "
+        assert denied in alert["summary"], alert["summary"]
+        assert f"to super.users of controller {denying}" in alert["remedy"][0], alert["remedy"]
+
     def is_safe_by_their_own_eyes() -> None:
         seen = "seen from the hosts of controllers 1, 2 and 3: each reaches each other one"
         exit_code, restart = answer("safe-to-restart", str(other))
@@ -93,6 +119,9 @@ def test_a_controller_that_denies_its_peers_is_told_before_the_leader_is_lost(la
         with reporting(lab, lab.controllers, job, tokens["hosts"]):
             eventually(is_safe_by_their_own_eyes, within_s=120)
             fires()
+            pairs = [(by, of) for by in lab.controllers for of in lab.controllers if by != of]
+            assert matrix() == dict.fromkeys(pairs, ("yes", None))
+            healthy_at = page("/api/clusters/prod").json()["observed_at"]
 
             file = lab.node(denying).properties_file
             properties = file.read_text(encoding="utf-8")
@@ -103,18 +132,28 @@ def test_a_controller_that_denies_its_peers_is_told_before_the_leader_is_lost(la
 
             eventually(partial(fires, f"voter {denying}"), within_s=90)
             (alert,) = (one for one in page("/api/clusters/prod").json()["firing"] if one["rule"] == RULE)
-            hosts = " and ".join(map(str, sorted((leader, other))))
             assert alert["summary"].startswith(f"Controllers {hosts} do not reach controller {denying}: permission, ")
             assert (alert["severity"], lab.leader) == ("critical", leader), "it leads still"
             loss_is_survived(2)
+            denied = {pair: ("no", "permission") for pair in pairs if pair[1] == denying}
+            assert matrix() == {**dict.fromkeys(pairs, ("yes", None)), **denied}
+            assert {pair: sample(*pair) for pair in pairs} == {pair: float(pair not in denied) for pair in pairs}
+            assert "Not reached" in page("/clusters/prod").text
+            eventually(
+                lambda: assert_equal(matrix(f"?at={healthy_at}"), dict.fromkeys(pairs, ("yes", None))), within_s=60
+            )
+
+            lab.kill(leader)
+            eventually(nobody_leads, within_s=90)
         # Nobody reports any more: what was reported is known after a restart too.
         job.kill()
         job.start()
         eventually(partial(fires, f"voter {denying}"), within_s=120)
 
-        lab.stop(denying)
+        # The other one may have ended, because it was denied.
+        lab.stop(*(node for node in (denying, other) if lab.node(node).running))
         file.write_text(properties, encoding="utf-8")
-        lab.start(denying)
+        lab.start(*lab.controllers, wait=False)
         await_fetches_of_all_voters(lab)
         with reporting(lab, lab.controllers, job, tokens["hosts"]):
             eventually(fires, within_s=120)

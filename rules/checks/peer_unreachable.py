@@ -20,6 +20,7 @@ What not to do
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from rules.answers.election import failures_claim, failures_left
 from rules.answers.now import over
@@ -28,14 +29,17 @@ from rules.claims.statement import Statement, statement
 from rules.facts.following_text import further_failures_text
 from rules.facts.quorum import Facts
 from rules.facts.witnesses import unreached_text
-from rules.finding import Finding, RuleResult, Severity, Thresholds, UnknownResult, hold
+from rules.finding import HOLD, Finding, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join
-from rules.model.identifiers import NodeId
+from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import majority
 from rules.model.subject import Subject
-from rules.model.witness import PeerDial
+from rules.model.witness import PeerDial, WitnessRow
 from rules.remedies.reach_steps import hosts_of, reach_steps
 from rules.rule import Rule
+
+_DIALS_MS: Final = 15_000
+"""So long the dials of a row may take."""
 
 
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -46,7 +50,7 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
         if dials and voter.id in down:
             yield UnknownResult(subject=_subject(voter.id), why=f"controller {voter.id} is down")
         elif dials:
-            yield _finding(facts, voter.id, dials)
+            yield _finding(facts, voter.id, dials, thresholds)
         elif voter.id in facts.witnesses.outdated:
             yield UnknownResult(subject=_subject(voter.id), why=facts.witnesses.outdated[voter.id])
 
@@ -55,7 +59,7 @@ def _subject(node: NodeId) -> Subject:
     return Subject("voter", node)
 
 
-def _finding(facts: Facts, of: NodeId, dials: Mapping[NodeId, PeerDial]) -> Finding:
+def _finding(facts: Facts, of: NodeId, dials: Mapping[NodeId, PeerDial], thresholds: Thresholds) -> Finding:
     left, voters = failures_left(facts), len(facts.nodes.voters)
     spare = "" if left.value is None else f" The quorum tolerates {further_failures_text(left.value)}."
     if_it_leads = f" If it leads, {and_join(dials)} cannot fetch from it"
@@ -86,7 +90,13 @@ def _finding(facts: Facts, of: NodeId, dials: Mapping[NodeId, PeerDial]) -> Find
             f"# Run `kraftwatch witness` with the controller's properties file on {hosts_of(dials)} again: the exit "
             "code must be 0",
         ),
+        hold_ms=max(thresholds.ms(HOLD), *(_next_row_ms(facts.witnesses.rows[by]) for by in dials)),
     )
+
+
+def _next_row_ms(row: WitnessRow) -> Millis:
+    """Returns within which time of a row the next one has come, if there is one."""
+    return Millis(0 if row.every_ms is None else row.every_ms + _DIALS_MS)
 
 
 def _resolved(facts: Facts, subject: Subject) -> str:
@@ -101,7 +111,11 @@ def _resolved(facts: Facts, subject: Subject) -> str:
 RULE = Rule(
     title="A controller does not reach another one, seen from its own host",
     resolved=_resolved,
-    hold=hold(60.0, "a row is one attempt: the next one, a minute later, may succeed"),
+    hold=hold(
+        60.0,
+        "a row is one attempt: the next one may succeed. Of a host that reports to the job, at least 15 s longer than "
+        "its interval",
+    ),
     # The outage that it explains goes on while it is true.
     without_leader=True,
     grouped_with=("no-leader", "failure-tolerance"),

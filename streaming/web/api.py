@@ -71,7 +71,7 @@ class Operation:
     query: dict[str, str] | None = None
     """The parameters of the query: what each means."""
     refuses: tuple[int, ...] = ()
-    """The status of each refusal, besides 401 and 421."""
+    """The status of each refusal, besides 401, 403 and 421."""
 
     @property
     def names(self) -> Sequence[str]:
@@ -276,7 +276,7 @@ OPERATIONS: Final[Sequence[Operation]] = (
         answer=objects.AcknowledgementObject,
         does=Api.acknowledge,
         status=201,
-        refuses=(400, 403, 404, 503),
+        refuses=(400, 404, 503),
     ),
     Operation(
         method="delete",
@@ -284,7 +284,7 @@ OPERATIONS: Final[Sequence[Operation]] = (
         summary="End the acknowledgement of a firing alert; the answer is what it was",
         answer=objects.AcknowledgementObject,
         does=Api.end_acknowledgement,
-        refuses=(403, 404, 503),
+        refuses=(404, 503),
     ),
     Operation(
         method="get",
@@ -301,7 +301,7 @@ OPERATIONS: Final[Sequence[Operation]] = (
         answer=SilenceObject,
         does=Api.silence,
         status=201,
-        refuses=(400, 403, 503),
+        refuses=(400, 503),
     ),
     Operation(
         method="delete",
@@ -309,7 +309,7 @@ OPERATIONS: Final[Sequence[Operation]] = (
         summary="End a silence; the answer is what it was",
         answer=list[SilenceObject],
         does=Api.end_silence,
-        refuses=(403, 404, 503),
+        refuses=(404, 503),
     ),
     Operation(
         method="post",
@@ -319,7 +319,7 @@ OPERATIONS: Final[Sequence[Operation]] = (
         answer=objects.Problem,
         does=Api.report_witness,
         status=202,
-        refuses=(400, 403, 404, 409, 501, 503),
+        refuses=(400, 404, 409, 501, 503),
     ),
     Operation(method="get", path=DOCUMENT_PATH, summary="This document", answer=dict[str, Any], does=Api.document),
 )
@@ -364,7 +364,7 @@ def openapi() -> dict[str, Any]:
     defs["ClusterObject"] = described(defs["ClusterObject"], defs["ClusterRow"])
     paths: dict[str, Any] = {}
     for at, one in enumerate(OPERATIONS):
-        codes = (*one.refuses, 401, 421, *([413] if one.body else []))
+        codes = {*one.refuses, 401, 403, 421, *([413] if one.body else [])}
         refusals = {str(code): _content(_REFUSALS[code], schemas["problem"]) for code in sorted(codes)}
         parameters = [
             {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in one.names

@@ -99,9 +99,9 @@ def witness(
     log, send = VoterSetReader(), _Reporting.of(report, token_file, cluster)
     if every is None:
         row = _dialled(properties, timeout, log)
+        _print(row, as_json=as_json)
         if send is not None and (problem := send.problem(row)) is not None:
             raise KraftwatchError(problem)
-        _print(row, as_json=as_json)
         raise typer.Exit(_EXIT_WRONG if wrong(row) else _EXIT_UNKNOWN if unknown(row) else 0)
     with SignalFlag(*STOP) as stop:
         said: str | None = None
@@ -117,11 +117,10 @@ def witness(
                     raise
                 problem = str(unreadable)
             # What stays the same is said once.
-            if (
-                said != (said := problem or ("" if send is None else f"reported to {send.url} every {every:g} s"))
-                and said
-            ):
-                print_progress(said)
+            now = problem or ("" if send is None else f"reported to {send.url} every {every:g} s")
+            if now not in ("", said):
+                print_progress(now)
+            said = now
             stop.wait(max(0.0, every - (steady_ms() - began_ms) / 1_000))
 
 

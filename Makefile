@@ -15,7 +15,7 @@ COMMA := ,
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-live compiled-tests downloads test-long test-pyspark check types lint bench evaluate simulate outputs hostile chaos screenshots goldens generated schemas kafka kafka-tests parity mutate lock helm api-server otelcol wheel image-files image spark-archive audit sbom release docs clean
+.PHONY: help setup demo test test-live compiled-tests downloads test-long test-pyspark check types lint bench evaluate simulate outputs hostile chaos screenshots findings goldens generated schemas kafka kafka-tests parity mutate lock helm api-server otelcol wheel image-files image spark-archive audit sbom release docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -101,6 +101,9 @@ hostile: $(READY) ## mutate what a node, a disk, a sink or a file may hold, COUN
 
 chaos: $(READY) ## overlap faults (all, or FAULTS=WORD,...) on a real quorum for HOURS= (1) by SEED=, judge each alert, or try the answers of FORECAST= faults, or total outages of OUTAGES= controllers (root, nftables)
 	@SEED=$(SEED) HOURS=$(HOURS) FAULTS="$(FAULTS)" FORECAST=$(FORECAST) OUTAGES=$(OUTAGES) $(BIN)/python -m tests.chaos
+
+findings: ## run what surprised us in other software (findings/README.md)
+	@for each in findings/*.sh; do echo "$$each" && "$$each" || exit 1; done
 
 screenshots: $(READY) ## update the pictures of the web page and of Slack (needs Debian's chromium and chromium-driver)
 	@$(BIN)/python -m tests.browser

@@ -1,7 +1,7 @@
 """foreachBatch: passes the processor's output to what notifies, to the page and to the quarantine. Runs on the driver.
 
 Idempotent by what the rows say, never by batch id: a new checkpoint starts again at batch 0. A batch that was delivered
-before still runs its plan, because Spark fails a batch whose stateful plan did not run.
+before still runs its plan: Spark 4.2.0 ends the query otherwise, STATE_STORE_COMMIT_VALIDATION_FAILED (findings).
 """
 
 import base64

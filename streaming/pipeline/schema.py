@@ -1,7 +1,8 @@
 """The schemas of Spark's rows: observation, the processor's output, the state; and how they are packed.
 
 The observation row is `connectors.observations.observation.Observation`: a test holds them equal. State is one binary
-column: array and map columns in state crash Spark 4.2, and a restart refuses a column whose type has changed.
+column: array and map columns in state crash Spark 4.2, and a restart refuses a column whose type has changed, but reads
+columns with other names by their position (findings).
 
 Spark's Python worker takes about a millisecond of CPU time for a group in a batch, however few rows it has: longer than
 everything else that is done for a quiet cluster. So Spark groups by one of GROUPS numbers that the cluster's name

@@ -1,15 +1,16 @@
-"""Whether one controller may be restarted now: what the quorum would be without it, and what must be fixed first.
+"""Whether one node may be restarted now: what the quorum would be without it, and what must be fixed first.
 
-Safe means: the voters that remain are a majority, fetch, have caught up and could elect a leader among themselves;
-every voter's endpoint reaches it, and it accepts there what the others send, so that the restarted voter finds the
-others and they find it (KIP-853); no other controller is down; no disk replacement and no change of the voter set is in
-progress. Not safe means that one of these is known to be otherwise; unknown, that one of them is not known.
-Partitions are not evaluated: the restart of a combined node can make partitions unavailable.
+Of a controller, safe means: the voters that remain are a majority, fetch, have caught up and could elect a leader
+among themselves; every voter's endpoint reaches it, and it accepts there what the others send, so that the restarted
+voter finds the others and they find it (KIP-853); no other controller is down; no disk replacement and no change of the
+voter set is in progress. Of a broker, `broker_restart` says it; a node of both roles needs both answers. Not safe means
+that one of these is known to be otherwise; unknown, that one of them is not known.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from rules.answers.broker_restart import NO_TERMS, AffectedPartitions, BrokerRestart, RestartTerms, broker_restart
 from rules.answers.forecast import forecast_election
 from rules.answers.part import Part, electors
 from rules.claims.claim import NOBODY, YES, Claim, Directory, Follows, Question, claim, of_each, yes_or_no
@@ -25,6 +26,7 @@ from rules.facts.quorum import Facts
 from rules.facts.voter_changes import half_done
 from rules.finding import Finding, Thresholds
 from rules.formatting import and_join, ms_text, needed_text, plural
+from rules.model.history import NodeKind
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import majority
 from rules.model.replica import Poll
@@ -40,6 +42,8 @@ class RestartSafety:
     """Whether a restart is safe, with the reasons."""
 
     node: NodeId
+    roles: tuple[NodeKind, ...]
+    """The roles of which the restart was evaluated."""
     against: tuple[str, ...]
     """Why it is not safe, the most important reason first; empty if nothing is known against it."""
     unobserved: tuple[str, ...] = ()
@@ -49,8 +53,10 @@ class RestartSafety:
     notes: tuple[str, ...]
     """What to know besides; these do not make a restart unsafe."""
     remaining: tuple[NodeId, ...] | None
-    """The other voters that fetch, have caught up and accept connections; None if unknown."""
+    """The other voters that fetch, have caught up and accept connections; None if unknown, and of a broker alone."""
     votes_needed: int | None
+    partitions: AffectedPartitions | None = None
+    """Of a broker; None if unknown."""
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -71,14 +77,66 @@ class RestartSafety:
         return False if self.against else None if self.unknown else True
 
 
-def safe_to_restart(facts: Facts, node: NodeId, thresholds: Thresholds, findings: Iterable[Finding]) -> RestartSafety:
-    """Evaluates the restart of one of `known_controllers(quorum)`. `findings`: those of all rules."""
-    quorum = facts.quorum
+def safe_to_restart(
+    facts: Facts,
+    node: NodeId,
+    thresholds: Thresholds,
+    findings: Iterable[Finding],
+    terms: RestartTerms = NO_TERMS,
+) -> RestartSafety:
+    """Evaluates the restart of one of `restartable(facts)`. `findings`: those of all rules."""
+    roles = roles_of(facts, node)
     poll = _usable_poll(facts)
     if isinstance(poll, _Unusable):
         return RestartSafety(
-            node=node, against=poll.against, unobserved=poll.unknown, notes=(), remaining=None, votes_needed=None
+            node=node,
+            roles=roles,
+            against=poll.against,
+            unobserved=poll.unknown,
+            notes=(),
+            remaining=None,
+            votes_needed=None,
         )
+    found = [*findings]
+    answer = RestartSafety(
+        node=node, roles=roles, against=(*_forbidden(facts, node, found),), notes=(), remaining=None, votes_needed=None
+    )
+    if NodeKind.CONTROLLER in roles:
+        answer = _with_controller(answer, facts, poll, thresholds, found)
+    else:
+        answer = replace(answer, against=(*answer.against, *map(_reason, resolve_names_first(facts))))
+    if NodeKind.BROKER in roles:
+        answer = _with_broker(answer, broker_restart(facts, node, terms))
+    return answer
+
+
+def roles_of(facts: Facts, node: NodeId) -> tuple[NodeKind, ...]:
+    """Returns the roles in which this node is known; a registration as a broker that is left over is none."""
+    controller, broker = node in facts.known_controllers, node in facts.quorum.brokers
+    kinds = ((NodeKind.CONTROLLER, controller), (NodeKind.BROKER, broker and node not in facts.leftover_brokers))
+    # Before anything is known, any node may be a controller.
+    return tuple(kind for kind, known in kinds if known) or (NodeKind.CONTROLLER,)
+
+
+def restartable(facts: Facts) -> frozenset[NodeId]:
+    """Returns the nodes whose restart can be evaluated: controllers and registered brokers."""
+    return facts.known_controllers | facts.quorum.brokers.keys()
+
+
+def _with_broker(answer: RestartSafety, broker: BrokerRestart) -> RestartSafety:
+    return replace(
+        answer,
+        against=(*answer.against, *broker.against),
+        unobserved=(*answer.unobserved, *broker.unobserved),
+        notes=(*answer.notes, *broker.notes),
+        partitions=broker.partitions,
+    )
+
+
+def _with_controller(
+    answer: RestartSafety, facts: Facts, poll: Poll, thresholds: Thresholds, found: list[Finding]
+) -> RestartSafety:
+    quorum, node, forbidden = facts.quorum, answer.node, answer.against
     voters = sorted(quorum.committed.keys if quorum.committed else poll.voter_keys)
     # A leader that stays needs no other one, so that the others can be restarted, which begins their timers again.
     unproved = UNPROVED | {About.TIMERS} if node == poll.leader_id else UNPROVED
@@ -86,8 +144,7 @@ def safe_to_restart(facts: Facts, node: NodeId, thresholds: Thresholds, findings
     missing = {key.id: why for key in voters if key.id != node and (why := _missing(facts, poll, facts.nodes[key.id]))}
     useful = [key.id for key in voters if key.id not in {node, *missing}]
     remaining = [other for other in useful if other not in doubts]
-    found = [*findings]
-    forbidden, changes = [*_forbidden(facts, node, found)], [*_unfinished_changes(facts, poll, thresholds, found)]
+    changes = [*_unfinished_changes(facts, poll, thresholds, found)]
     start = of_start(facts.replay_end, node)
     undecided = [] if start is None else [start]
     if node in {key.id for key in voters}:
@@ -108,8 +165,8 @@ def safe_to_restart(facts: Facts, node: NodeId, thresholds: Thresholds, findings
         # Without a vote its restart does not change the quorum: only an unfinished change is a reason against it, or a
         # leader that it would not find again.
         against = [*forbidden, *changes, *map(_reason, resolve_names_first(facts))]
-    return RestartSafety(
-        node=node,
+    return replace(
+        answer,
         against=tuple(against),
         undecided=tuple(undecided),
         notes=tuple(_notes(facts, poll, node, voters)),
@@ -350,8 +407,6 @@ def _notes(facts: Facts, poll: Poll, node: NodeId, voters: list[ReplicaKey]) -> 
     left_over = facts.leftover_brokers.get(node)
     if left_over is not None:
         yield f"node {node} {left_over}; its registration as a broker is left over: its restart affects no partition"
-    elif node in facts.quorum.brokers:
-        yield f"node {node} is a broker as well: whether its partitions stay available is not evaluated here"
     if not facts.nodes.voters:
         yield (
             "DescribeQuorum has no endpoints of a static quorum before Kafka 3.9: whether the controllers find each "

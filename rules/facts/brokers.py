@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Mapping
 
-from rules.facts.following import Following, following
+from rules.facts.following import Following, following, since_last_fetch_ms
 from rules.facts.freshness import fresh_poll
 from rules.model.history import NodeKind
-from rules.model.identifiers import NodeId
+from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from rules.model.replica import ReplicaHistory
 
@@ -53,6 +53,30 @@ def brokers_behind(quorum: Quorum) -> list[NodeId]:
         if node != poll.leader_id
         and not any(following(quorum, poll, row.key) is Following.IN_SYNC for row in poll.rows_by_id.get(node, ()))
     ]
+
+
+SILENT_MS = 5_000
+"""A broker fetches the metadata log twice a second, and is fenced nine seconds after its process fails
+(broker.session.timeout.ms): until then the log shows it as alive, and its replicas as in sync."""
+
+
+def silent_brokers(quorum: Quorum) -> Mapping[NodeId, Millis | None]:
+    """Returns the brokers that are alive by the log, stay, and did not fetch it lately by the newest poll.
+
+    Each with for how long; None: no fetch is known. Without a current poll there are none.
+    """
+    poll = fresh_poll(quorum)
+    if poll is None:
+        return {}
+    found: dict[NodeId, Millis | None] = {}
+    for node, broker in sorted(quorum.brokers.items()):
+        if broker.fenced or broker.in_controlled_shutdown or node == poll.leader_id:
+            continue
+        ages = [since_last_fetch_ms(quorum, poll, row.key) for row in poll.rows_by_id.get(node, ())]
+        age = min((age for age in ages if age is not None), default=None)
+        if age is None or age > SILENT_MS:
+            found[node] = age
+    return found
 
 
 def newest_histories(quorum: Quorum) -> Mapping[NodeId, ReplicaHistory]:

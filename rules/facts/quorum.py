@@ -168,6 +168,7 @@ class Facts:
     """How many brokers are unfenced."""
     starting_brokers = _fact(lambda facts: brokers.starting_brokers(facts.quorum))
     unregistered_running = _fact(lambda facts: brokers.unregistered_running(facts.quorum, facts.known_controllers))
+    silent_brokers = _fact(lambda facts: brokers.silent_brokers(facts.quorum))
     brokers_behind = _fact(lambda facts: brokers.brokers_behind(facts.quorum))
     recovering_on = _fact(
         lambda facts: Counter(node for recovery in facts.quorum.recovering for node in {*recovery.replicas})

@@ -144,6 +144,30 @@ class PartitionSum:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NeededReplica:
+    """Partitions with a leader that need the in-sync replica of a broker, or may need it, as a sum.
+
+    Without it they would have fewer in-sync replicas than min.insync.replicas, or none. Where the log has no
+    min.insync.replicas it is not known how many are needed, and all are counted.
+    """
+
+    broker: NodeId
+    replicas: int
+    """How many each of the partitions has."""
+    in_sync: int
+    """How many of them are in sync, that of the broker included."""
+    min_isr: int | None
+    """The min.insync.replicas of the topic, or else of the cluster; None: the log has none."""
+    eligible: bool
+    """Whether they have eligible leader replicas (KIP-966)."""
+    partitions: int
+    missing: tuple[tuple[NodeId, int], ...] = ()
+    """The brokers of the replicas that are not in sync, sorted, each with how many of the partitions it holds."""
+    examples: tuple[TopicPartition, ...] = ()
+    """Some of them, sorted; replay bounds their number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerPartitions:
     """The partitions of a broker that is not registered, is fenced, or shuts down."""
 

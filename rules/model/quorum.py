@@ -16,6 +16,7 @@ from rules.model.ages import DEFAULT_AGES, Ages
 from rules.model.history import (
     BrokerPartitions,
     ClockSetBack,
+    NeededReplica,
     OfflineDirectory,
     OpenTransaction,
     PartitionSum,
@@ -120,6 +121,8 @@ class Quorum:
     under_min_isr: tuple[PartitionSum, ...] = ()
     """The partitions with a leader and fewer in-sync replicas than min.insync.replicas, of the topic or else of the
     cluster, as far as the log has it; ordered by `holders`."""
+    needed_replicas: tuple[NeededReplica, ...] = ()
+    """The partitions that need the in-sync replica of a broker, or may need it; ordered by broker."""
     brokers_down: Mapping[NodeId, BrokerPartitions] = field(default_factory=dict)
     """The partitions of the brokers that are not registered, fenced, or shutting down, if they have any."""
     offline_directories: tuple[OfflineDirectory, ...] = ()

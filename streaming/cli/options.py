@@ -161,6 +161,24 @@ class AnswerOptions(ClusterOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RestartOptions(AnswerOptions):
+    """The options of `safe-to-restart`."""
+
+    strict: Annotated[
+        bool, typer.Option("--strict", help="A partition with one replica on this broker is a reason against it.")
+    ] = False
+    min_isr: Annotated[
+        int | None,
+        typer.Option(
+            help="The min.insync.replicas in the brokers' server.properties, for topics of which the metadata log "
+            "has none.",
+            metavar="N",
+            min=1,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class LookBackOptions(AnswerOptions):
     """The options of verbs that can read disks, or what a job recorded, instead of a cluster."""
 

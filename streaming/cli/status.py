@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli.options import AnswerOptions, LookBackOptions, StatusOptions, with_options
+from streaming.cli.options import LookBackOptions, RestartOptions, StatusOptions, with_options
 from streaming.cli.output import print_json, print_text
 
 _EXIT_UNKNOWN = 3
@@ -125,18 +125,20 @@ def check(opts: LookBackOptions) -> None:
     raise typer.Exit(worst(map(health, statuses)).exit_code)
 
 
-@with_options(AnswerOptions)
+@with_options(RestartOptions)
 def safe_to_restart(
-    opts: AnswerOptions,
-    node: Annotated[int, typer.Argument(help="The controller's node.id.", metavar="NODE", show_default=False)],
+    opts: RestartOptions,
+    node: Annotated[int, typer.Argument(help="The node.id.", metavar="NODE", show_default=False)],
 ) -> None:
-    """Check whether a controller may be restarted now; print the reasons if not.
+    """Check whether a node may be restarted now; print the reasons if not.
 
-    Safe means: without this controller, a majority of caught-up voters remains
-    that can elect a leader; every recorded endpoint resolves to its voter,
-    which accepts what the others send; no other controller is down; no disk
-    replacement and no voter change is in progress. Unknown is not safe. Run it
-    in a rolling restart before each node.
+    Of a controller: without it, a majority of caught-up voters remains that
+    can elect a leader; every recorded endpoint resolves to its voter, which
+    accepts what the others send; no other controller is down; no disk
+    replacement and no voter change is in progress. Of a broker: each partition
+    with several replicas keeps a leader, and as many in-sync replicas as
+    min.insync.replicas wants. A node of both roles needs both. Unknown is not
+    safe. Run it in a rolling restart before each node.
 
     Exit codes: 0 safe, 2 not safe (or invalid usage), 3 unknown.
 
@@ -145,9 +147,10 @@ def safe_to_restart(
     from streaming.cli import cluster_query
 
     state = cluster_query.query_one_cluster(opts)
+    from rules.answers.broker_restart import RestartTerms
     from streaming.status import check_output
 
-    answer = check_output.evaluate_restart(state, node)
+    answer = check_output.evaluate_restart(state, node, RestartTerms(strict=opts.strict, min_isr=opts.min_isr))
     if opts.as_json:
         print_json(check_output.restart_json(state, answer))
     else:

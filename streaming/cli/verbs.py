@@ -22,7 +22,7 @@ _VERBS = (
         _ON_CALL,
         "safe-to-restart",
         "status:safe_to_restart",
-        "Check whether a controller may be restarted now; print the reasons if not.",
+        "Check whether a node may be restarted now; print the reasons if not.",
     ),
     (
         _ON_CALL,

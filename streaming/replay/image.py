@@ -11,6 +11,7 @@ from typing import TypeVar
 from connectors.observations.log_event import BrokerChanged, UnknownRecords
 from rules.model.history import (
     BrokerPartitions,
+    NeededReplica,
     OfflineDirectory,
     PartitionSum,
     Reassignment,
@@ -52,8 +53,9 @@ class Image:
     recovering: tuple[Recovery, ...] = ()
     offline: tuple[PartitionSum, ...] = ()
     under_min_isr: tuple[PartitionSum, ...] = ()
+    needed_replicas: tuple[NeededReplica, ...] = ()
     brokers_down: tuple[BrokerPartitions, ...] = ()
-    min_isr: int = 1
+    min_isr: int | None = None
     offline_directories: tuple[OfflineDirectory, ...] = ()
     reassignments: tuple[Reassignment, ...] = ()
     throttles: Mapping[str, Throttle] = field(default_factory=dict)

@@ -187,6 +187,7 @@ class Log:
             "recovering": self.partitions.recovering,
             "offline": self.partitions.offline,
             "under_min_isr": self.partitions.under_min_isr,
+            "needed_replicas": self.partitions.needed_replicas,
             "brokers_down": self.partitions.brokers_down,
             "min_isr": self.partitions.min_isr,
             "offline_directories": self.partitions.offline_directories,

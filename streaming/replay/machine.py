@@ -56,6 +56,7 @@ from streaming.replay.image import keep_alive_since, keep_features_since, keep_z
 from streaming.replay.log import Control, Log, Record
 from streaming.replay.log_clock import LogClock
 from streaming.replay.machine_state import MachineState
+from streaming.replay.partitions import Partitions
 from streaming.replay.probe_state import GAPS, KnownEndpoints
 from streaming.replay.quorum_builder import build_quorum
 from streaming.replay.recent_history import with_read_times
@@ -348,7 +349,7 @@ class Machine(MachineState):
                 timestamp_ms=event.last_contained_timestamp_ms,
                 snapshot=True,
             )
-            self.loading = None if re_read else Log(origin=origin)
+            self.loading = None if re_read else Log(origin=origin, partitions=Partitions(needed_replicas=None))
             return
         loading, self.loading = self.loading, None
         if loading is None or loading.origin is None:
@@ -357,9 +358,11 @@ class Machine(MachineState):
             return
         if 0 <= last_contained <= self.log.position:
             self._log_rewritten(last_contained, event.epoch)
+        loading.partitions.count_needed()
         image = replace(
             loading.image,
             complete=True,
+            needed_replicas=loading.partitions.needed_replicas,
             last_offset=last_contained,
             newest_timestamp_ms=loading.origin.timestamp_ms,
             controllers=keep_features_since(loading.image.controllers, self.log.image.controllers),

@@ -25,6 +25,7 @@ from connectors.observations.partition_run import Directories, PartitionRun, Par
 from rules.model.history import (
     BrokerPartitions,
     ElectedRecovered,
+    NeededReplica,
     OfflineDirectory,
     PartitionSum,
     Reassignment,
@@ -40,6 +41,7 @@ from streaming.replay.counted_partitions import CountedPartitions, eligible, mis
 from streaming.replay.directory_numbers import DirectoryNumbers
 from streaming.replay.emptied_replicas import Emptied
 from streaming.replay.image import Image
+from streaming.replay.needed_replicas import NeededReplicas, has_spare, need_of
 from streaming.replay.recent_history import Rewrite, UncleanElection
 from streaming.replay.recovery_change import (
     UNKNOWN,
@@ -73,7 +75,7 @@ class Partitions:
     """
 
     __slots__ = (
-        *("_brokers_changed", "_brokers_down", "_counts", "_min_isr", "_under_min_isr"),
+        *("_brokers_changed", "_brokers_down", "_counts", "_min_isr", "_needed", "_under_min_isr"),
         *("_crashed", "_offline_directories", "_offline", "_packed", "_pages", "_recovering", "_recovering_count"),
         *("_registered_changed", "_renamed", "_offline_replicas", "_reassigned", "_reassigned_count"),
         *("_sorted_reassigned", "_sorted_recovering"),
@@ -89,11 +91,16 @@ class Partitions:
         reassignments: tuple[Reassignment, ...] = (),
         under_min_isr: tuple[PartitionSum, ...] = (),
         brokers_down: tuple[BrokerPartitions, ...] = (),
-        min_isr: int = 1,
+        min_isr: int | None = None,
+        needed_replicas: tuple[NeededReplica, ...] | None = (),
         packed: bytes | None = None,
         pages: PageStore | None = None,
     ) -> None:
-        """`packed` is what `pack` returned; `pages` holds its pages."""
+        """`packed` is what `pack` returned; `pages` holds its pages.
+
+        `needed_replicas`: None while a snapshot is read. Its configurations follow its partitions, so all of them are
+        counted at its end.
+        """
         self._topics: StoredTopics | None = None
         self._packed = packed
         self._pages = pages
@@ -106,9 +113,9 @@ class Partitions:
             self._reassigned.setdefault(moved.topic_id, {})[moved.partition] = moved
         self._reassigned_count = len(reassignments)
         self._sorted_reassigned: tuple[Reassignment, ...] | None = reassignments
-        self._offline = CountedPartitions(offline)
-        self._under_min_isr = CountedPartitions(under_min_isr)
+        self._offline, self._under_min_isr = CountedPartitions(offline), CountedPartitions(under_min_isr)
         self._min_isr = min_isr
+        self._needed = None if needed_replicas is None else NeededReplicas(needed_replicas)
         self._counts: BrokerCounts | None = None
         """None until the topics are restored."""
         self._brokers_down, self._brokers_changed = brokers_down, False
@@ -171,13 +178,18 @@ class Partitions:
         return self._under_min_isr.current
 
     @property
+    def needed_replicas(self) -> tuple[NeededReplica, ...]:
+        """The partitions that need the in-sync replica of a broker, or may need it, as sums."""
+        return () if self._needed is None else self._needed.current
+
+    @property
     def brokers_down(self) -> tuple[BrokerPartitions, ...]:
         """The partitions of the brokers that are not registered, fenced, or shutting down."""
         return self._brokers_down
 
     @property
-    def min_isr(self) -> int:
-        """The cluster's min.insync.replicas."""
+    def min_isr(self) -> int | None:
+        """The cluster's min.insync.replicas; None: the log has none, and the brokers use that of server.properties."""
         return self._min_isr
 
     @property
@@ -270,7 +282,7 @@ class Partitions:
         """Applies a ConfigRecord of min.insync.replicas: of the topics with this name, or of the cluster if None."""
         topics, before = self._restored(), self._min_isr
         if name is None:
-            self._min_isr = 1 if value is None else value
+            self._min_isr = value
             for topic_id, topic in topics.by_id.items() if before != self._min_isr else ():
                 if topic.min_isr is None:
                     self._count_with(topic_id, topic, before, self._min_isr, at)
@@ -281,15 +293,30 @@ class Partitions:
             was, topic.min_isr = topic.min_isr, value
             self._count_with(topic_id, topic, was or before, value or before, at)
 
-    def _count_with(self, topic_id: TopicId, topic: Topic, before: int, now: int, at: RecordPosition) -> None:
+    def _count_with(
+        self, topic_id: TopicId, topic: Topic, before: int | None, now: int | None, at: RecordPosition
+    ) -> None:
         """Counts the partitions of a topic whose min.insync.replicas has changed."""
-        directories, most = self.directories, max(before, now)
+        directories, name, most = self.directories, topic.name, max(before or 1, now or 1)
         for number, held in topic.partitions.items() if before != now else ():
+            key = (topic_id, number)
+            if self._needed is not None and not (has_spare(held, before) and has_spare(held, now)):
+                self._needed.changed(key, name, (need_of(held, before), held), (need_of(held, now), held))
             if _is_served(held, most):
                 continue
-            was, is_ = missing(held, before, directories), missing(held, now, directories)
+            was, is_ = missing(held, before or 1, directories), missing(held, now or 1, directories)
             if was != is_:
-                self._under_min_isr.changed((topic_id, number), topic.name, (was, held), (is_, held), at)
+                self._under_min_isr.changed(key, name, (was, held), (is_, held), at)
+
+    def count_needed(self) -> None:
+        """Counts all partitions, at the end of a snapshot."""
+        self._needed = counted = NeededReplicas()
+        for topic_id, topic in self.topics.items():
+            min_isr = topic.min_isr or self._min_isr
+            for number, held in topic.partitions.items():
+                if not has_spare(held, min_isr):
+                    now = need_of(held, min_isr)
+                    counted.changed((topic_id, number), topic.name, (None, None), (now, held))
 
     def directories_changed(self) -> None:
         """Notes that the directories that a broker has registered have changed, or its registration is new or gone."""
@@ -343,7 +370,15 @@ class Partitions:
     ) -> None:
         """Counts a partition that has changed; None: it is unknown, or removed."""
         self._restored_counts().change(key, held, now)
+        self._count_needed(key, topic, held, now)
         self._count_sums(key, topic, held, now, at)
+
+    def _count_needed(
+        self, key: tuple[TopicId, int], topic: Topic, held: Assignment | None, now: Assignment | None
+    ) -> None:
+        if self._needed is not None:
+            min_isr = topic.min_isr or self._min_isr
+            self._needed.changed(key, topic.name, (need_of(held, min_isr), held), (need_of(now, min_isr), now))
 
     def _count_sums(
         self,
@@ -353,7 +388,7 @@ class Partitions:
         now: Assignment | None,
         at: RecordPosition,
     ) -> None:
-        directories, name, min_isr = self.directories, topic.name, topic.min_isr or self._min_isr
+        directories, name, min_isr = self.directories, topic.name, topic.min_isr or self._min_isr or 1
         if _is_served(now, min_isr) and _is_served(held, min_isr):
             return
         before, after = eligible(held, directories), eligible(now, directories)
@@ -453,7 +488,8 @@ class Partitions:
                 self._count_offline_replicas(held, now)
             change_counts((topic_id, partition), held, now)
             min_isr = topic.min_isr or self._min_isr
-            if not (_is_served(now, min_isr) and _is_served(held, min_isr)):
+            if not (has_spare(now, min_isr) and has_spare(held, min_isr)):
+                self._count_needed((topic_id, partition), topic, held, now)
                 self._count_sums((topic_id, partition), topic, held, now, origin or run.position(row))
             if with_elr is not None:
                 self._note_elr(topic_id, partition, now)

@@ -56,6 +56,7 @@ def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
         recovering=image.recovering,
         offline=image.offline,
         under_min_isr=image.under_min_isr,
+        needed_replicas=image.needed_replicas,
         brokers_down={partitions.broker: partitions for partitions in image.brokers_down},
         offline_directories=image.offline_directories,
         reassignments=image.reassignments,

@@ -7,7 +7,8 @@ from rich.text import Text
 from connectors.errors import UsageError
 from connectors.sinks.alert_json import claims_json
 from connectors.store.stored_json import json_safe
-from rules.answers.restart import RestartSafety, safe_to_restart
+from rules.answers.broker_restart import NO_TERMS, RestartTerms
+from rules.answers.restart import RestartSafety, restartable, safe_to_restart
 from rules.answers.worlds import Undecided
 from rules.evaluate import OBSERVATION_RULES
 from rules.finding import Finding, Plain, Thresholds
@@ -87,22 +88,26 @@ def _source_note(state: ClusterState) -> Text:
             return Text()
 
 
-def evaluate_restart(state: ClusterState, node: int) -> RestartSafety:
-    """Returns whether this node may be restarted; UsageError if it is not a controller of this cluster.
+def evaluate_restart(state: ClusterState, node: int, terms: RestartTerms = NO_TERMS) -> RestartSafety:
+    """Returns whether this node may be restarted; UsageError if it is no node of this cluster.
 
     The notes name what kraftwatch does not observe, and why: that is what makes an answer unknown.
     """
     quorum = state.quorum
     nodes = state.facts.known_controllers
-    if state.answered and nodes and node not in nodes:
-        what = "a broker, not a controller" if node in quorum.brokers else "unknown to the quorum"
+    if state.answered and nodes and node not in restartable(state.facts):
         raise UsageError(
-            f"node {node} is {what}; the controllers of cluster {quorum.cluster}: {and_join(sorted(nodes), 20)}"
+            f"node {node} is unknown to the quorum; the controllers of cluster {quorum.cluster}: "
+            f"{and_join(sorted(nodes), 20)}; its brokers: {and_join(sorted(quorum.brokers), 20)}"
         )
     # The thresholds of the two rules whose conditions make a restart unsafe.
     disk, endpoint = state.thresholds["voter-disk-replaced"], state.thresholds["stale-voter-endpoint"]
     answer = safe_to_restart(
-        state.facts, NodeId(node), Thresholds(values={**disk.values, **endpoint.values}), state.evaluation.findings
+        state.facts,
+        NodeId(node),
+        Thresholds(values={**disk.values, **endpoint.values}),
+        state.evaluation.findings,
+        terms,
     )
     if answer.safe and state.queried_since_ms is not None and state.missing:
         # What a job recorded before may be from before another controller stopped.
@@ -118,6 +123,7 @@ def restart_json(state: ClusterState, answer: RestartSafety) -> dict[str, Plain]
         **cluster,
         "safe": answer.safe,
         "node": answer.node,
+        "roles": [*answer.roles],
         "against": [*answer.against],
         "unknown": [*answer.unknown],
         "undecided": [asdict(Undecided.by(one)) for one in answer.undecided],
@@ -125,16 +131,21 @@ def restart_json(state: ClusterState, answer: RestartSafety) -> dict[str, Plain]
         "notes": [*answer.notes],
         "remaining": None if answer.remaining is None else [*answer.remaining],
         "votes_needed": answer.votes_needed,
+        "partitions": None if answer.partitions is None else asdict(answer.partitions),
     }
 
 
 def restart_text(state: ClusterState, answer: RestartSafety) -> Text:
     """Returns the text of `safe-to-restart`."""
     word, style = _ANSWERS[answer.safe]
-    text = Text.assemble((word, style), (f" {visible(state.quorum.cluster)}, controller {answer.node}\n", "bold"))
+    role = "controller and broker" if len(answer.roles) > 1 else answer.roles[0].value
+    text = Text.assemble((word, style), (f" {visible(state.quorum.cluster)}, {role} {answer.node}\n", "bold"))
     if answer.safe and answer.remaining is not None and answer.votes_needed is not None:
         remaining, needed = and_join(answer.remaining, 20), needed_text(answer.votes_needed, "vote")
         text.append(f"  without it {remaining} remain, caught up; {needed}\n")
+    if answer.safe and answer.partitions is not None:
+        few = "no partition with several replicas loses its leader, or falls below min.insync.replicas"
+        text.append(f"  without it {few}\n")
     for each in (*answer.against, *answer.unknown):
         text.append(f"  {visible(each)}\n")
     for each in answer.notes:

@@ -62,12 +62,13 @@ def outputs_of(
     evaluation = state.evaluation
     found = {(one.rule, str(one.subject)) for one in evaluation.findings}
     nodes = sorted(known_controllers(quorum))
+    restarted = sorted({*nodes, *quorum.brokers})
     return Outputs(
         quorum=quorum,
         evaluation=evaluation,
         alerts=tuple(one for one in firing_alerts if (one.rule, one.subject) not in found),
         status=cluster_status(state),
-        restarts={node: evaluate_restart(state, node) for node in nodes},
+        restarts={node: evaluate_restart(state, node) for node in restarted},
         what_ifs=_what_ifs(controllers_of_quorum(Facts(quorum))),
         resolved=_resolved(quorum, evaluation, nodes),
     )

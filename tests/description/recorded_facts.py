@@ -10,6 +10,7 @@ from rules.model.history import (
     Election,
     EmptiedReplicas,
     Interruption,
+    NeededReplica,
     PartitionSum,
     Reassignment,
     Recovery,
@@ -172,6 +173,9 @@ def _sums(quorum: Quorum, times: Times) -> Iterator[Fact]:
         yield Fact(f"offline on {keys(offline.holders)}", _sum(offline, "without a leader", times))
     for below in quorum.under_min_isr:
         yield Fact(f"under min ISR without {keys(below.holders)}", _sum(below, "under min.insync.replicas", times))
+    for needed in quorum.needed_replicas:
+        place = f"needed of {needed.broker}: {needed.in_sync} of {needed.replicas} for {needed.min_isr}"
+        yield Fact(f"{place}{', eligible' if needed.eligible else ''}", _needed(needed))
     for node, down in quorum.brokers_down.items():
         examples = f": {listed(map(_partition, down.examples))}" if down.examples else ""
         counts = f"{down.replicas} replicas on broker {down.broker} ({node}), which is down and leads {down.leads}"
@@ -185,6 +189,15 @@ def _sum(one: PartitionSum, what: str, times: Times) -> str:
         f"{one.partitions} partitions {what} {least}since {times.at(one.since_timestamp_ms)}, "
         f"held by {keys(one.holders)}: {examples}"
         + (f", also on {listed(f'{node} ({count})' for node, count in one.others)}" if one.others else "")
+    )
+
+
+def _needed(one: NeededReplica) -> str:
+    missing = f", not {listed(f'{node} ({count})' for node, count in one.missing)}" if one.missing else ""
+    return (
+        f"{one.partitions} partitions with min.insync.replicas {known(one.min_isr)} and {one.in_sync} of "
+        f"{one.replicas} replicas in sync, that of broker {one.broker} among them{missing}"
+        f"{', with eligible leader replicas' if one.eligible else ''}: {listed(map(_partition, one.examples))}"
     )
 
 

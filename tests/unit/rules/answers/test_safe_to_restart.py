@@ -1,10 +1,13 @@
-"""Whether a controller may be restarted: `restart 1` in `safe_to_restart.txt` prints why not, and what to know."""
+"""Whether a node may be restarted: `restart 1` in `safe_to_restart.txt` (of brokers, `broker_restart.txt`) prints why
+not, and what to know. `restart 101 strict min-isr 2` has the options of the command."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from rules.answers.broker_restart import RestartTerms
 from rules.answers.restart import safe_to_restart
 from rules.evaluate import evaluate, thresholds_for
 from rules.facts.quorum import Facts
@@ -12,12 +15,13 @@ from rules.facts.roles import known_controllers
 from rules.finding import Thresholds
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
+from tests.commands import Words
 from tests.golden_file import assert_golden
 from tests.scripts.script_text import commands_of
 from tests.situation.case import Case, cases_of
 from tests.situation.commands import situation
 
-CASES = Path(__file__).parent / "safe_to_restart.txt"
+CASES = (Path(__file__).parent / "safe_to_restart.txt", Path(__file__).parent / "broker_restart.txt")
 
 
 def answers(case: Case) -> Iterator[str]:
@@ -26,27 +30,33 @@ def answers(case: Case) -> Iterator[str]:
         quorum = situation(*(line for line in lines if not line.startswith("restart ")))
         for line in lines:
             if line.startswith("restart "):
-                yield from answer(quorum, int(line.removeprefix("restart ")), f"{word}: " if word else "")
+                yield from answer(quorum, Words(line.removeprefix("restart ")), f"{word}: " if word else "")
 
 
-def answer(quorum: Quorum, node: int, prefix: str) -> Iterator[str]:
+def answer(quorum: Quorum, words: Words, prefix: str) -> Iterator[str]:
+    min_isr, strict = words.number("min-isr"), words.flag("strict")
     thresholds = thresholds_for({})
     values = {**thresholds["voter-disk-replaced"].values, **thresholds["stale-voter-endpoint"].values}
     findings = evaluate(Facts(quorum), thresholds).findings
-    result = safe_to_restart(Facts(quorum), NodeId(node), Thresholds(values=values), findings)
+    terms, node = RestartTerms(strict=strict, min_isr=min_isr), NodeId(int(words.word()))
+    result = safe_to_restart(Facts(quorum), node, Thresholds(values=values), findings, terms)
     said = {True: "safe", False: "not safe", None: "unknown"}[result.safe]
     yield f"{prefix}restart {result.node}: {said}"
+    if (partitions := result.partitions) is not None:
+        counts = {name: count for name, count in asdict(partitions).items() if count}
+        yield from (f"  {name}: {count}" for name, count in counts.items())
     yield from (f"  - {why}" for why in result.against)
     yield from (f"  ? {why}" for why in result.unknown)
     yield from (f"  note: {note}" for note in result.notes)
 
 
-def test_restart_is_safe_or_has_reasons_against_it() -> None:
-    outputs = {case.number: [*answers(case)] for case in cases_of(CASES)}
-    blocks = enumerate(commands_of(CASES.read_text(encoding="utf-8")), 1)
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_restart_is_safe_or_has_reasons_against_it(path: Path) -> None:
+    outputs = {case.number: [*answers(case)] for case in cases_of(path)}
+    blocks = enumerate(commands_of(path.read_text(encoding="utf-8")), 1)
     written = ["\n".join([*above, "----", *outputs[number]]) for number, (above, _) in blocks]
 
-    assert_golden(CASES, "\n\n".join(written) + "\n")
+    assert_golden(path, "\n\n".join(written) + "\n")
 
 
 @pytest.mark.parametrize(

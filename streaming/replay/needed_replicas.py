@@ -1,0 +1,142 @@
+"""NeededReplicas: by broker, the partitions that would be below min.insync.replicas or have no leader without it.
+
+They are sums: nothing is kept for a partition, and a change of one moves it from the sums of its in-sync replicas to
+others. Where every partition has a replica more in sync than it needs, there are none, and a change costs nothing.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Final, NamedTuple
+
+from rules.model.history import NeededReplica, TopicPartition
+from rules.model.identifiers import NodeId, TopicId
+from streaming.replay.stored_topics import Assignment
+
+_MOST_EXAMPLES: Final = 5
+Key = tuple[TopicId, int]
+
+
+class Need(NamedTuple):
+    """How many replicas a partition has, how many of them are in sync, and how many must be."""
+
+    replicas: int
+    in_sync: int
+    min_isr: int | None
+    """None: the log has no min.insync.replicas of its topic or of the cluster."""
+    eligible: bool
+    """Whether it has eligible leader replicas (KIP-966)."""
+
+
+def has_spare(one: Assignment | None, min_isr: int | None) -> bool:
+    """Returns whether a partition needs none of its in-sync replicas, or is unknown or removed."""
+    return one is None or (one.leader is not None and min_isr is not None and len(one.isr) > min_isr)
+
+
+def need_of(one: Assignment | None, min_isr: int | None) -> Need | None:
+    """Returns what a partition needs of its in-sync replicas; None if it has no leader, or one of them to spare.
+
+    More than there are replicas are not needed (Partition.effectiveMinIsr).
+    """
+    if one is None or one.leader is None:
+        return None
+    replicas, in_sync = len(one.replicas), len(one.isr)
+    if min_isr is not None and in_sync > min(min_isr, replicas):
+        return None
+    return Need(replicas, in_sync, min_isr, bool(one.elr))
+
+
+@dataclass(slots=True)
+class _Sum:
+    partitions: int = 0
+    missing: Counter[NodeId] = field(default_factory=Counter)
+    examples: dict[Key, str | None] = field(default_factory=dict)
+    """The topics' names."""
+
+
+class NeededReplicas:
+    """The sums of one log."""
+
+    def __init__(self, stored: tuple[NeededReplica, ...] = ()) -> None:
+        """`stored` is what `current` returned."""
+        self._sums: dict[NodeId, dict[Need, _Sum]] = {}
+        self._frozen: dict[NodeId, tuple[NeededReplica, ...]] = {}
+        """Those of the brokers whose sums have not changed since."""
+        self._current: tuple[NeededReplica, ...] | None = stored
+        for one in stored:
+            need = Need(one.replicas, one.in_sync, one.min_isr, one.eligible)
+            examples = {(example.topic_id, example.partition): example.topic for example in one.examples}
+            self._sums.setdefault(one.broker, {})[need] = _Sum(one.partitions, Counter(dict(one.missing)), examples)
+
+    @property
+    def current(self) -> tuple[NeededReplica, ...]:
+        """The sums, ordered by broker; the same object while nothing changes."""
+        if self._current is None:
+            for node in self._sums.keys() - self._frozen.keys():
+                self._frozen[node] = _frozen(node, self._sums[node])
+            self._current = tuple(chain.from_iterable(self._frozen[node] for node in sorted(self._sums)))
+        return self._current
+
+    def changed(
+        self,
+        key: Key,
+        topic: str | None,
+        before: tuple[Need | None, Assignment | None],
+        now: tuple[Need | None, Assignment | None],
+    ) -> None:
+        """Counts a partition that has changed, by what it needs before and now; None: nothing."""
+        (was, held), (is_, holds) = before, now
+        if was == is_ and (is_ is None or _same(held, holds)):
+            return
+        for need, one, count in ((was, held, -1), (is_, holds, 1)):
+            if need is None or one is None:
+                continue
+            missing = () if need.in_sync == need.replicas else tuple(n for n in one.replicas if n not in one.isr)
+            for node in one.isr:
+                self._add(node, need, count, missing, key, topic)
+        self._current = None
+
+    def _add(
+        self, node: NodeId, need: Need, count: int, missing: tuple[NodeId, ...], key: Key, topic: str | None
+    ) -> None:
+        sums = self._sums.setdefault(node, {})
+        one = sums.get(need)
+        if one is None:
+            one = sums[need] = _Sum()
+        one.partitions += count
+        for other in missing:
+            one.missing[other] += count
+        if count < 0:
+            one.examples.pop(key, None)
+        elif len(one.examples) < _MOST_EXAMPLES:
+            one.examples[key] = topic
+        self._frozen.pop(node, None)
+        if one.partitions <= 0:
+            del sums[need]
+            if not sums:
+                del self._sums[node]
+
+
+def _same(held: Assignment | None, holds: Assignment | None) -> bool:
+    return held is not None and holds is not None and (held.isr, held.replicas) == (holds.isr, holds.replicas)
+
+
+def _frozen(node: NodeId, sums: dict[Need, _Sum]) -> tuple[NeededReplica, ...]:
+    ordered = sorted(sums.items(), key=lambda each: (each[0].min_isr or 0, *each[0][:2], each[0].eligible))
+    return tuple(
+        NeededReplica(
+            broker=node,
+            replicas=need.replicas,
+            in_sync=need.in_sync,
+            min_isr=need.min_isr,
+            eligible=need.eligible,
+            partitions=one.partitions,
+            missing=tuple(sorted((other, count) for other, count in one.missing.items() if count > 0)),
+            # Sorted: records that are applied together change partitions in another order.
+            examples=tuple(
+                TopicPartition(topic_id=topic_id, topic=topic, partition=partition)
+                for (topic_id, partition), topic in sorted(one.examples.items())
+            ),
+        )
+        for need, one in ordered
+    )

@@ -1,0 +1,124 @@
+"""The partitions that need a broker's in-sync replica, as sums that changes move."""
+
+from random import Random
+
+from rules.model.quorum import Quorum
+from streaming.replay.machine import Machine
+from streaming.replay.needed_replicas import NeededReplicas, need_of
+from tests.scripts.log_commands import append
+from tests.scripts.log_script import LogScript, again, apply, begun
+
+TOPICS, BROKERS = ("orders", "payments"), (101, 102, 103, 104)
+
+
+def needed(quorum: Quorum) -> dict[int, list[str]]:
+    """Returns by broker each sum: partitions, in sync of replicas, min.insync.replicas, and which are missing."""
+    found: dict[int, list[str]] = {}
+    for one in quorum.needed_replicas:
+        missing = "".join(f" -{node}x{count}" for node, count in one.missing)
+        text = f"{one.partitions}: {one.in_sync}/{one.replicas} min {one.min_isr}{missing}"
+        found.setdefault(one.broker, []).append(text + (" eligible" if one.eligible else ""))
+    return found
+
+
+def three_replicas() -> tuple[LogScript, Machine]:
+    script, replay = begun()
+    for topic in TOPICS:
+        script.topic(topic)
+        for number in range(3):
+            script.partition(topic, number, 101, 102, 103)
+    return script, replay
+
+
+def test_all_partitions_may_need_each_replica_while_min_insync_replicas_is_not_known() -> None:
+    script, replay = three_replicas()
+    assert needed(apply(replay, [script.read()])) == {node: ["6: 3/3 min None"] for node in (101, 102, 103)}
+
+    append(script, "config orders min-isr 2")
+    assert needed(apply(replay, [script.read()])) == {node: ["3: 3/3 min None"] for node in (101, 102, 103)}
+    append(script, "config cluster min-isr 1")
+    assert needed(apply(replay, [script.read()])) == {}
+    append(script, "config orders min-isr none")
+    append(script, "config cluster min-isr none")
+    assert needed(apply(replay, [script.read()])) == {node: ["6: 3/3 min None"] for node in (101, 102, 103)}
+
+
+def test_partitions_that_need_each_in_sync_replica_are_counted_with_those_that_are_missing() -> None:
+    script, replay = three_replicas()
+    append(script, "config cluster min-isr 2")
+    assert needed(apply(replay, [script.read()])) == {}
+    script.change("orders", 0, isr=(101, 103))
+    script.change("orders", 1, isr=(101,))
+    script.change("orders", 2, isr=(101,), elr=(102,))
+    quorum = apply(replay, [script.read()])
+    assert needed(quorum) == {
+        101: ["1: 1/3 min 2 -102x1 -103x1", "1: 1/3 min 2 -102x1 -103x1 eligible", "1: 2/3 min 2 -102x1"],
+        103: ["1: 2/3 min 2 -102x1"],
+    }
+    assert [one.partition for sums in quorum.needed_replicas for one in sums.examples] == [1, 2, 0, 0]
+    assert again(replay.to_bytes()).quorum().needed_replicas == quorum.needed_replicas
+
+    script.change("orders", 0, isr=(101, 102, 103))
+    script.change("orders", 1, isr=(101,), leaderless=True)
+    script.change("orders", 2, isr=(101, 102), elr=())
+    assert needed(apply(replay, [script.read()])) == {101: ["1: 2/3 min 2 -103x1"], 102: ["1: 2/3 min 2 -103x1"]}
+    script.remove_topic("orders")
+    assert needed(apply(replay, [script.read()])) == {}
+
+
+def test_more_than_there_are_replicas_are_not_needed() -> None:
+    script, replay = begun()
+    append(script, "config cluster min-isr 2")
+    script.topic("small")
+    script.partition("small", 0, 101)
+    script.partition("small", 1, 101, 102)
+    assert needed(apply(replay, [script.read()])) == {101: ["1: 1/1 min 2", "1: 2/2 min 2"], 102: ["1: 2/2 min 2"]}
+
+
+def test_a_snapshot_is_counted_at_its_end_with_its_configurations() -> None:
+    script, replay = three_replicas()
+    append(script, "config cluster min-isr 2")
+    script.change("orders", 0, isr=(101, 103))
+    expected = needed(apply(replay, [script.read()]))
+    rows = script.snapshot(script.written)
+    _, other = begun()
+    for row in rows:
+        apply(other, [row])
+        other = again(other.to_bytes())
+    assert needed(other.quorum()) == expected
+
+
+def test_sums_that_changes_moved_are_those_of_counting_all_partitions() -> None:
+    for seed in range(20):
+        random = Random(seed)
+        script, replay = begun()
+        for topic in TOPICS:
+            script.topic(topic)
+        known = set[tuple[str, int]]()
+        for step in range(60):
+            topic, number = random.choice(TOPICS), random.randrange(4)
+            replicas = tuple(random.sample(BROKERS, 3))
+            if (topic, number) not in known:
+                known.add((topic, number))
+                script.partition(topic, number, *replicas)
+            elif random.random() < 0.2:
+                of = random.choice(("cluster", *TOPICS))
+                append(script, f"config {of} min-isr {random.choice(('1', '2', '3', 'none'))}")
+            else:
+                isr = replicas[: random.randint(1, 3)]
+                script.change(topic, number, replicas=replicas, isr=isr, leader=isr[0])
+            if step % 10 == 9:
+                quorum = apply(replay, [script.read()])
+                assert needed(quorum) == needed_of_all(replay)
+                if step == 29:
+                    replay = again(replay.to_bytes())
+
+
+def needed_of_all(replay: Machine) -> dict[int, list[str]]:
+    partitions = replay.log.partitions
+    counted = NeededReplicas()
+    for topic_id, topic in partitions.topics.items():
+        for number, held in topic.partitions.items():
+            need = need_of(held, topic.min_isr or partitions.min_isr)
+            counted.changed((topic_id, number), topic.name, (None, None), (need, held))
+    return needed(Quorum(cluster="a", cluster_id=None, now_ms=replay.quorum().now_ms, needed_replicas=counted.current))

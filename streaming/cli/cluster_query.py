@@ -100,9 +100,26 @@ def query_once(opts: ClusterOptions) -> "Sequence[ClusterState]":
 
 def query_one_cluster(opts: ClusterOptions) -> "ClusterState":
     """Returns the state of the only given cluster."""
+    _check_one(opts)
+    return _only(query_once(opts))
+
+
+def until_true(opts: ClusterOptions, question: "Callable[[ClusterState], bool]", *, within_s: float) -> None:
+    """Asks a question about the only given cluster, and again every second until it is true or the time is up."""
+    _check_one(opts)
+    until = time.monotonic() + within_s
+    try:
+        query(opts, lambda states: not question(_only(states)) and time.monotonic() < until)
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _check_one(opts: ClusterOptions) -> None:
     if opts.config is None and len(opts.cluster or ()) > 1:
         raise UsageError(f"expected one cluster, but {len(opts.cluster or ())} are given: give one --cluster")
-    states = query_once(opts)
+
+
+def _only(states: "Sequence[ClusterState]") -> "ClusterState":
     if len(states) != 1:
         raise UsageError(f"expected one cluster, but {len(states)} are given: select one with --only NAME")
     return states[0]

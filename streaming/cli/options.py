@@ -41,6 +41,17 @@ def _timeout(value: str | float) -> float:
     return seconds
 
 
+def _wait(value: str | float) -> float:
+    if isinstance(value, float):
+        return value
+    from connectors.settings.sections import parse_seconds
+
+    seconds = parse_seconds(value)
+    if not 1 <= seconds <= 86_400:
+        raise ValueError(f"invalid value '{value}': expected 1s to 24h")
+    return seconds
+
+
 ConfigFile: TypeAlias = Annotated[
     Path | None, typer.Option("--config", "-c", help="The configuration file (YAML): clusters, sinks, thresholds.")
 ]
@@ -163,6 +174,22 @@ class AnswerOptions(ClusterOptions):
 @dataclass(frozen=True, kw_only=True)
 class RestartOptions(AnswerOptions):
     """The options of `safe-to-restart`."""
+
+    wait: Annotated[
+        float,
+        typer.Option(
+            parser=_wait,
+            help="Ask again every second until the node may be restarted, for so long at most, such as 10m.",
+            metavar="DURATION",
+            show_default=False,
+        ),
+    ] = 0.0
+    order: Annotated[
+        bool,
+        typer.Option(
+            "--order", help="Propose in which order the given nodes are restarted, and answer for the first one."
+        ),
+    ] = False
 
     strict: Annotated[
         bool, typer.Option("--strict", help="A partition with one replica on this broker is a reason against it.")

@@ -1,16 +1,12 @@
-"""`kraftwatch status`, `replication`, `partitions`, `check`, `safe-to-restart`: the quorum now, without Spark.
+"""`kraftwatch status`, `replication`, `partitions`, `check`: the quorum now, without Spark.
 
 Each verb imports its modules itself: the client before the query, and what evaluates and prints the answers after it.
 """
 
-from typing import Annotated
-
 import typer
 
-from streaming.cli.options import LookBackOptions, RestartOptions, StatusOptions, with_options
+from streaming.cli.options import LookBackOptions, StatusOptions, with_options
 from streaming.cli.output import print_json, print_text
-
-_EXIT_UNKNOWN = 3
 
 
 @with_options(StatusOptions)
@@ -123,36 +119,3 @@ def check(opts: LookBackOptions) -> None:
         else:
             print_text(check_output.check_text(one, status))
     raise typer.Exit(worst(map(health, statuses)).exit_code)
-
-
-@with_options(RestartOptions)
-def safe_to_restart(
-    opts: RestartOptions,
-    node: Annotated[int, typer.Argument(help="The node.id.", metavar="NODE", show_default=False)],
-) -> None:
-    """Check whether a node may be restarted now; print the reasons if not.
-
-    Of a controller: without it, a majority of caught-up voters remains that
-    can elect a leader; every recorded endpoint resolves to its voter, which
-    accepts what the others send; no other controller is down; no disk
-    replacement and no voter change is in progress. Of a broker: each partition
-    with several replicas keeps a leader, and as many in-sync replicas as
-    min.insync.replicas wants. A node of both roles needs both. Unknown is not
-    safe. Run it in a rolling restart before each node.
-
-    Exit codes: 0 safe, 2 not safe (or invalid usage), 3 unknown.
-
-      kraftwatch safe-to-restart 2 --cluster prod=c1:9093,c2:9093,c3:9093
-    """
-    from streaming.cli import cluster_query
-
-    state = cluster_query.query_one_cluster(opts)
-    from rules.answers.broker_restart import RestartTerms
-    from streaming.status import check_output
-
-    answer = check_output.evaluate_restart(state, node, RestartTerms(strict=opts.strict, min_isr=opts.min_isr))
-    if opts.as_json:
-        print_json(check_output.restart_json(state, answer))
-    else:
-        print_text(check_output.restart_text(state, answer))
-    raise typer.Exit(_EXIT_UNKNOWN if answer.safe is None else 0 if answer.safe else 2)

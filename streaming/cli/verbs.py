@@ -21,7 +21,7 @@ _VERBS = (
     (
         _ON_CALL,
         "safe-to-restart",
-        "status:safe_to_restart",
+        "safe_to_restart:safe_to_restart",
         "Check whether a node may be restarted now; print the reasons if not.",
     ),
     (

@@ -1,5 +1,6 @@
 """What `check` and `safe-to-restart` print: plain data for `--json`, and text for people."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from rich.text import Text
@@ -138,8 +139,7 @@ def restart_json(state: ClusterState, answer: RestartSafety) -> dict[str, Plain]
 def restart_text(state: ClusterState, answer: RestartSafety) -> Text:
     """Returns the text of `safe-to-restart`."""
     word, style = _ANSWERS[answer.safe]
-    role = "controller and broker" if len(answer.roles) > 1 else answer.roles[0].value
-    text = Text.assemble((word, style), (f" {visible(state.quorum.cluster)}, {role} {answer.node}\n", "bold"))
+    text = Text.assemble((word, style), (f" {visible(state.quorum.cluster)}, {_role(answer)} {answer.node}\n", "bold"))
     if answer.safe and answer.remaining is not None and answer.votes_needed is not None:
         remaining, needed = and_join(answer.remaining, 20), needed_text(answer.votes_needed, "vote")
         text.append(f"  without it {remaining} remain, caught up; {needed}\n")
@@ -152,6 +152,31 @@ def restart_text(state: ClusterState, answer: RestartSafety) -> Text:
         text.append(f"  note: {visible(each)}\n", "dim")
     text.rstrip()
     return text
+
+
+def order_json(state: ClusterState, answers: Sequence[RestartSafety]) -> dict[str, Plain]:
+    """Returns the fields of `safe-to-restart --order --json`: the nodes in their order, and the answer for each."""
+    cluster = {"cluster": state.quorum.cluster, "cluster_id": state.quorum.cluster_id}
+    each = [restart_json(state, answer) for answer in answers]
+    return {**cluster, "order": [answer.node for answer in answers], "safe": answers[0].safe, "answers": [*each]}
+
+
+def order_text(state: ClusterState, answers: Sequence[RestartSafety]) -> Text:
+    """Returns the text of `safe-to-restart --order`: the nodes in their order, the answer for the first in full."""
+    nodes = and_join((answer.node for answer in answers), len(answers))
+    text = Text.assemble(("restart in this order: ", "bold"), (f"{nodes}\n", "bold"))
+    text.append_text(restart_text(state, answers[0])).append("\n")
+    for answer in answers[1:]:
+        now = {True: "may be restarted now", False: "not now", None: "unknown now"}[answer.safe]
+        why = next(iter((*answer.against, *answer.unknown)), None)
+        leads = ", leads the quorum" if answer.node == state.facts.current_leader else ""
+        text.append(f"  {_role(answer)} {answer.node}{leads}: {now}{f' ({visible(why)})' if why else ''}\n", "dim")
+    text.rstrip()
+    return text
+
+
+def _role(answer: RestartSafety) -> str:
+    return " and ".join(answer.roles)
 
 
 def _finding(state: ClusterState, one: Finding) -> dict[str, Plain]:

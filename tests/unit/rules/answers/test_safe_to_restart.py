@@ -1,21 +1,24 @@
 """Whether a node may be restarted: `restart 1` in `safe_to_restart.txt` (of brokers, `broker_restart.txt`) prints why
-not, and what to know. `restart 101 strict min-isr 2` has the options of the command."""
+not, and what to know. `restart 101 strict min-isr 2` has the options of the command; `order 1,2,101` is that of
+restarts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from rules.answers.broker_restart import RestartTerms
-from rules.answers.restart import safe_to_restart
+from rules.answers.restart import RestartSafety, safe_to_restart
+from rules.answers.restart_order import restart_order
 from rules.evaluate import evaluate, thresholds_for
 from rules.facts.quorum import Facts
 from rules.facts.roles import known_controllers
 from rules.finding import Thresholds
+from rules.formatting import and_join
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
-from tests.commands import Words
+from tests.commands import Words, numbers
 from tests.golden_file import assert_golden
 from tests.scripts.script_text import commands_of
 from tests.situation.case import Case, cases_of
@@ -27,19 +30,30 @@ CASES = (Path(__file__).parent / "safe_to_restart.txt", Path(__file__).parent / 
 def answers(case: Case) -> Iterator[str]:
     """Yields what is said of each restart in a case."""
     for word, lines in case.variants():
-        quorum = situation(*(line for line in lines if not line.startswith("restart ")))
+        quorum = situation(*(line for line in lines if not line.startswith(("restart ", "order "))))
         for line in lines:
+            if line.startswith("order "):
+                yield f"order {and_join(order(quorum, numbers(line.removeprefix('order '))))}"
             if line.startswith("restart "):
                 yield from answer(quorum, Words(line.removeprefix("restart ")), f"{word}: " if word else "")
 
 
-def answer(quorum: Quorum, words: Words, prefix: str) -> Iterator[str]:
-    min_isr, strict = words.number("min-isr"), words.flag("strict")
+def order(quorum: Quorum, nodes: Iterable[int]) -> tuple[NodeId, ...]:
+    facts = Facts(quorum)
+    return restart_order(
+        facts, {NodeId(node): evaluated(facts, NodeId(node), RestartTerms(min_isr=1)) for node in nodes}
+    )
+
+
+def evaluated(facts: Facts, node: NodeId, terms: RestartTerms) -> RestartSafety:
     thresholds = thresholds_for({})
     values = {**thresholds["voter-disk-replaced"].values, **thresholds["stale-voter-endpoint"].values}
-    findings = evaluate(Facts(quorum), thresholds).findings
-    terms, node = RestartTerms(strict=strict, min_isr=min_isr), NodeId(int(words.word()))
-    result = safe_to_restart(Facts(quorum), node, Thresholds(values=values), findings, terms)
+    return safe_to_restart(facts, node, Thresholds(values=values), evaluate(facts, thresholds).findings, terms)
+
+
+def answer(quorum: Quorum, words: Words, prefix: str) -> Iterator[str]:
+    min_isr, strict = words.number("min-isr"), words.flag("strict")
+    result = evaluated(Facts(quorum), NodeId(int(words.word())), RestartTerms(strict=strict, min_isr=min_isr))
     said = {True: "safe", False: "not safe", None: "unknown"}[result.safe]
     yield f"{prefix}restart {result.node}: {said}"
     if (partitions := result.partitions) is not None:

@@ -16,10 +16,15 @@ from rules.facts.offline_partitions import named_ones
 from rules.facts.quorum import Facts
 from rules.formatting import and_join, ms_text, numbered, plural
 from rules.model.history import NeededReplica, TopicPartition
-from rules.model.identifiers import NodeId
+from rules.model.identifiers import Millis, NodeId
 from rules.remedies.bootstrap_address import broker_bootstrap
 
 _MOST_NAMED = 3
+_SILENT_MS = 5_000
+"""A broker fetches the metadata log twice a second, and is fenced nine seconds after its process fails
+(broker.session.timeout.ms): until then the log shows it as alive, and its replicas as in sync."""
+_NEXT_FETCH_MS = 1_000
+"""So long a broker may take for its next fetch: of a shorter time since the question nothing follows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +34,10 @@ class RestartTerms:
     strict: bool = False
     """A partition that is unavailable because it has one replica is a reason against a restart."""
     min_isr: int | None = None
-    """The min.insync.replicas in the brokers' server.properties, for topics of which the log has none."""
+    """The min.insync.replicas in the brokers' server.properties, for topics of which the log has none; None: that of
+    the configuration."""
+    since_ms: Millis | None = None
+    """Since when the question is asked, by the monitor's clock: each broker must have fetched since."""
 
 
 NO_TERMS: Final = RestartTerms()
@@ -68,7 +76,7 @@ def broker_restart(facts: Facts, node: NodeId, terms: RestartTerms) -> BrokerRes
         problem = "which partitions there are is not known: a record of the metadata log is missing or was not decoded"
     if problem is not None:
         return BrokerRestart(unobserved=(problem,), notes=tuple(_own_state(facts, node)))
-    groups = _Groups.of((one for one in quorum.needed_replicas if one.broker == node), terms)
+    groups = _Groups.of(facts.needed_replicas.get(node, ()), terms.min_isr or quorum.broker_min_isr)
     against = [*_last_in_sync(facts, node, groups.last), *_too_few(facts, groups.below)]
     notes = [*_own_state(facts, node), *_reassigned(facts, node), *_others_away(facts, node)]
     if groups.alone:
@@ -77,7 +85,7 @@ def broker_restart(facts: Facts, node: NodeId, terms: RestartTerms) -> BrokerRes
     return BrokerRestart(
         against=tuple(against),
         unobserved=(
-            *_silent(facts, node),
+            *_silent(facts, node, terms),
             *_no_leader_yet(facts, node),
             *_unknown_min_isr(facts, node, groups.unknown),
         ),
@@ -101,10 +109,10 @@ class _Groups:
     unknown: Sequence[NeededReplica]
 
     @classmethod
-    def of(cls, sums: Iterable[NeededReplica], terms: RestartTerms) -> "_Groups":
+    def of(cls, sums: Iterable[NeededReplica], in_files: int | None) -> "_Groups":
         groups = cls(alone=(alone := []), last=(last := []), below=(below := []), unknown=(unknown := []))
         for one in sums:
-            min_isr = one.min_isr or terms.min_isr
+            min_isr = one.min_isr or in_files
             if one.replicas == 1:
                 alone.append(one)
             elif one.in_sync == 1:
@@ -191,8 +199,12 @@ def _away(facts: Facts, node: NodeId) -> str:
     return "is fenced" if broker.fenced else "shuts down"
 
 
-def _silent(facts: Facts, node: NodeId) -> Iterator[str]:
-    silent = {other: age for other, age in facts.silent_brokers.items() if other != node}
+def _silent(facts: Facts, node: NodeId, terms: RestartTerms) -> Iterator[str]:
+    limit, poll = _SILENT_MS, facts.quorum.poll
+    if terms.since_ms is not None and poll is not None:
+        limit = min(limit, max(_NEXT_FETCH_MS, poll.observed_at_ms - terms.since_ms))
+    ages = facts.broker_fetch_ages.items()
+    silent = {other: age for other, age in ages if other != node and (age is None or age > limit)}
     if silent:
         shown = ", ".join(
             f"broker {other} ({'no fetch of it is known' if age is None else ms_text(age)})"
@@ -212,7 +224,7 @@ def _unknown_min_isr(facts: Facts, node: NodeId, unknown: Sequence[NeededReplica
             f"min.insync.replicas of {plural(_sum(unknown), 'partition')} on it is not in the metadata log: with "
             f"{least} or more in the brokers' server.properties, producers with acks=all are refused; to find out, "
             f"kafka-configs.sh --bootstrap-server {broker_bootstrap(facts, (node,))} --describe --all --entity-type "
-            f"brokers --entity-name {node} shows it: give it with --min-isr"
+            f"brokers --entity-name {node} shows it: set it as min_isr of the cluster, or give it with --min-isr"
         )
 
 

@@ -1,10 +1,11 @@
 """What is known of the brokers by the log and by the newest poll."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from itertools import groupby
 
 from rules.facts.following import Following, following, since_last_fetch_ms
 from rules.facts.freshness import fresh_poll
-from rules.model.history import NodeKind
+from rules.model.history import NeededReplica, NodeKind
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from rules.model.replica import ReplicaHistory
@@ -55,28 +56,25 @@ def brokers_behind(quorum: Quorum) -> list[NodeId]:
     ]
 
 
-SILENT_MS = 5_000
-"""A broker fetches the metadata log twice a second, and is fenced nine seconds after its process fails
-(broker.session.timeout.ms): until then the log shows it as alive, and its replicas as in sync."""
+def broker_fetch_ages(quorum: Quorum) -> Mapping[NodeId, Millis | None]:
+    """Returns how long before the newest poll each broker that is alive by the log, and stays, last fetched it.
 
-
-def silent_brokers(quorum: Quorum) -> Mapping[NodeId, Millis | None]:
-    """Returns the brokers that are alive by the log, stay, and did not fetch it lately by the newest poll.
-
-    Each with for how long; None: no fetch is known. Without a current poll there are none.
+    None: no fetch is known. Without a current poll there are none.
     """
     poll = fresh_poll(quorum)
     if poll is None:
         return {}
     found: dict[NodeId, Millis | None] = {}
     for node, broker in sorted(quorum.brokers.items()):
-        if broker.fenced or broker.in_controlled_shutdown or node == poll.leader_id:
-            continue
-        ages = [since_last_fetch_ms(quorum, poll, row.key) for row in poll.rows_by_id.get(node, ())]
-        age = min((age for age in ages if age is not None), default=None)
-        if age is None or age > SILENT_MS:
-            found[node] = age
+        if not (broker.fenced or broker.in_controlled_shutdown):
+            ages = [since_last_fetch_ms(quorum, poll, row.key) for row in poll.rows_by_id.get(node, ())]
+            found[node] = min((age for age in ages if age is not None), default=None)
     return found
+
+
+def needed_by_broker(quorum: Quorum) -> Mapping[NodeId, Sequence[NeededReplica]]:
+    """Returns the sums of partitions that need the replica of each broker."""
+    return {node: [*sums] for node, sums in groupby(quorum.needed_replicas, key=lambda one: one.broker)}
 
 
 def newest_histories(quorum: Quorum) -> Mapping[NodeId, ReplicaHistory]:

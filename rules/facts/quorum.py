@@ -168,7 +168,8 @@ class Facts:
     """How many brokers are unfenced."""
     starting_brokers = _fact(lambda facts: brokers.starting_brokers(facts.quorum))
     unregistered_running = _fact(lambda facts: brokers.unregistered_running(facts.quorum, facts.known_controllers))
-    silent_brokers = _fact(lambda facts: brokers.silent_brokers(facts.quorum))
+    needed_replicas = _fact(lambda facts: brokers.needed_by_broker(facts.quorum))
+    broker_fetch_ages = _fact(lambda facts: brokers.broker_fetch_ages(facts.quorum))
     brokers_behind = _fact(lambda facts: brokers.brokers_behind(facts.quorum))
     recovering_on = _fact(
         lambda facts: Counter(node for recovery in facts.quorum.recovering for node in {*recovery.replicas})

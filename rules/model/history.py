@@ -168,6 +168,16 @@ class NeededReplica:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OutOfSyncReplicas:
+    """The partitions with a leader of which the replica of a broker is not in sync."""
+
+    broker: NodeId
+    partitions: int
+    examples: tuple[TopicPartition, ...] = ()
+    """Some of them, sorted; replay bounds their number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerPartitions:
     """The partitions of a broker that is not registered, is fenced, or shuts down."""
 

@@ -19,6 +19,7 @@ from rules.model.history import (
     NeededReplica,
     OfflineDirectory,
     OpenTransaction,
+    OutOfSyncReplicas,
     PartitionSum,
     Reassignment,
     RecentHistory,
@@ -66,6 +67,8 @@ class Quorum:
     """How old each kind of observation may be."""
     vantage: Vantage = Vantage.INSIDE
     access: Access = PLAINTEXT
+    broker_min_isr: int | None = None
+    """The min.insync.replicas in the brokers' server.properties, as the configuration of the monitor has it."""
     kraft_version: int | None = None
     """0 = static quorum (controller.quorum.voters), 1 = dynamic (KIP-853); None = not read from the log yet."""
     metadata_version: int | None = None
@@ -123,6 +126,8 @@ class Quorum:
     cluster, as far as the log has it; ordered by `holders`."""
     needed_replicas: tuple[NeededReplica, ...] = ()
     """The partitions that need the in-sync replica of a broker, or may need it; ordered by broker."""
+    out_of_sync: Mapping[NodeId, OutOfSyncReplicas] = field(default_factory=dict)
+    """The partitions of which the replica of a broker is not in sync, by broker; of one that has any."""
     brokers_down: Mapping[NodeId, BrokerPartitions] = field(default_factory=dict)
     """The partitions of the brokers that are not registered, fenced, or shutting down, if they have any."""
     offline_directories: tuple[OfflineDirectory, ...] = ()

@@ -184,6 +184,10 @@ class RestartOptions(AnswerOptions):
             show_default=False,
         ),
     ] = 0.0
+    after: Annotated[
+        bool,
+        typer.Option("--after", help="Answer instead whether the node, which was restarted, is back."),
+    ] = False
     order: Annotated[
         bool,
         typer.Option(

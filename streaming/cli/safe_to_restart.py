@@ -1,7 +1,8 @@
 """`kraftwatch safe-to-restart`: whether a node may be restarted now, when it may, and in which order several may."""
 
 import re
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +12,7 @@ from streaming.cli.options import RestartOptions, with_options
 from streaming.cli.output import print_json, print_progress, print_text
 
 if TYPE_CHECKING:
+    from rules.answers.after_restart import AfterRestart
     from rules.answers.restart import RestartSafety
     from rules.model.identifiers import NodeId
     from streaming.status.cluster_status import ClusterState
@@ -39,11 +41,16 @@ def safe_to_restart(
     min.insync.replicas wants. A node of both roles needs both. Unknown is not
     safe. Run it in a rolling restart before each node.
 
-    With --wait it asks again every second until the node may be restarted, and
-    says on stderr why it waits. With --order it proposes the order of several
+    With --after it answers whether the node is back: a voter fetches with its
+    recorded disk, in sync, and its endpoint reaches it; a broker is registered
+    with its directories, unfenced, and its replicas are in sync. Run it when
+    the former process has ended.
+
+    With --wait it asks again every second until the answer is yes, and says
+    on stderr why it waits. With --order it proposes the order of several
     nodes, and answers for the first one.
 
-    Exit codes: 0 safe, 2 not safe (or invalid usage), 3 unknown.
+    Exit codes: 0 safe (or back), 2 not (or invalid usage), 3 unknown.
 
       kraftwatch safe-to-restart 2 --cluster prod=c1:9093,c2:9093,c3:9093
 
@@ -53,69 +60,105 @@ def safe_to_restart(
     """
     from streaming.cli.cluster_query import until_true
 
+    if opts.after and opts.order:
+        raise UsageError("--after is asked of one node: do not combine it with --order")
     asked = _nodes(nodes, several=opts.order)
-    view = _View(opts, asked)
-    until_true(opts, view.answers_yes, within_s=opts.wait)
-    view.print_answer()
-    raise typer.Exit(_EXIT_UNKNOWN if view.safe is None else 0 if view.safe else 2)
+    question: _Question = _Back(opts, asked[0]) if opts.after else _SafeToRestart(opts, asked)
+    until_true(opts, question.answers_yes, within_s=opts.wait)
+    question.print_answer()
+    raise typer.Exit(_EXIT_UNKNOWN if question.answer is None else 0 if question.answer else 2)
 
 
-class _View:
-    """What was answered last, and what is printed of it."""
+class _Question(ABC):
+    """A question that is asked until its answer is yes; says why it waits when that has changed."""
 
-    def __init__(self, opts: RestartOptions, nodes: "Sequence[NodeId]") -> None:
-        self._opts, self._nodes = opts, nodes
-        self._state: ClusterState | None = None
-        self._answers: Mapping[NodeId, RestartSafety] = {}
-        self._order: Sequence[NodeId] = nodes
+    def __init__(self, opts: RestartOptions) -> None:
+        self._opts = opts
         self._said = ""
-
-    @property
-    def safe(self) -> bool | None:
-        """Whether the first node may be restarted."""
-        return self._answers[self._order[0]].safe
+        self.answer: bool | None = None
 
     def answers_yes(self, state: "ClusterState") -> bool:
-        """Evaluates the restarts; says on stderr why it waits, when that has changed."""
+        """Asks, and says on stderr why it waits."""
+        self.answer, why = self._asked(state)
+        if self._opts.wait and not self.answer:
+            before, self._said = self._said, _CHANGING.sub("", why)
+            if self._said != before and self._opts.as_json:
+                self.print_answer()
+            elif self._said != before:
+                print_progress(f"waiting: {why}")
+        return self.answer is True
+
+    @abstractmethod
+    def _asked(self, state: "ClusterState") -> tuple[bool | None, str]:
+        """Returns the answer, and why it is not yes."""
+
+    @abstractmethod
+    def print_answer(self) -> None:
+        """Prints what was answered last."""
+
+
+class _SafeToRestart(_Question):
+    """Whether a node may be restarted, of several the first one."""
+
+    def __init__(self, opts: RestartOptions, nodes: "Sequence[NodeId]") -> None:
+        super().__init__(opts)
+        self._nodes = nodes
+        self._state: ClusterState | None = None
+        self._answers: Sequence[RestartSafety] = ()
+        """In the order of the restarts."""
+
+    def _asked(self, state: "ClusterState") -> tuple[bool | None, str]:
         from rules.answers.broker_restart import RestartTerms
         from rules.answers.restart_order import restart_order
         from streaming.status import check_output
 
         terms = RestartTerms(strict=self._opts.strict, min_isr=self._opts.min_isr)
-        self._state = state
-        self._answers = {node: check_output.evaluate_restart(state, node, terms) for node in self._nodes}
-        self._order = restart_order(state.facts, self._answers) if self._opts.order else self._nodes
-        answer = self._answers[self._order[0]]
-        if self._opts.wait and not answer.safe:
-            why = f"waiting for node {answer.node}: {'; '.join((*answer.against, *answer.unknown))}"
-            before, self._said = self._said, _CHANGING.sub("", why)
-            if self._said != before:
-                self._print_waiting(why)
-        return answer.safe is True
-
-    def _print_waiting(self, why: str) -> None:
-        if self._opts.as_json:
-            self.print_answer()
-        else:
-            print_progress(why)
+        answers = {node: check_output.evaluate_restart(state, node, terms) for node in self._nodes}
+        order = restart_order(state.facts, answers) if self._opts.order else self._nodes
+        self._state, self._answers = state, [answers[node] for node in order]
+        first = self._answers[0]
+        return first.safe, f"node {first.node}: {'; '.join((*first.against, *first.unknown))}"
 
     def print_answer(self) -> None:
-        """Prints what was answered last."""
+        """Prints the answer, or with --order all of them."""
         from streaming.status import check_output
 
-        assert self._state is not None
-        if self._opts.order:
-            answers = [self._answers[node] for node in self._order]
-            if self._opts.as_json:
-                print_json(check_output.order_json(self._state, answers))
-            else:
-                print_text(check_output.order_text(self._state, answers))
-            return
-        answer = self._answers[self._order[0]]
-        if self._opts.as_json:
-            print_json(check_output.restart_json(self._state, answer))
+        state, answers = self._state, self._answers
+        assert state is not None
+        if self._opts.order and self._opts.as_json:
+            print_json(check_output.order_json(state, answers))
+        elif self._opts.order:
+            print_text(check_output.order_text(state, answers))
+        elif self._opts.as_json:
+            print_json(check_output.restart_json(state, answers[0]))
         else:
-            print_text(check_output.restart_text(self._state, answer))
+            print_text(check_output.restart_text(state, answers[0]))
+
+
+class _Back(_Question):
+    """Whether a node that was restarted is back."""
+
+    def __init__(self, opts: RestartOptions, node: "NodeId") -> None:
+        super().__init__(opts)
+        self._node = node
+        self._last: tuple[ClusterState, AfterRestart] | None = None
+
+    def _asked(self, state: "ClusterState") -> tuple[bool | None, str]:
+        from streaming.status import check_output
+
+        found = check_output.evaluate_after_restart(state, self._node)
+        self._last = state, found
+        return found.back, f"node {found.node}: {'; '.join((*found.missing, *found.unknown))}"
+
+    def print_answer(self) -> None:
+        """Prints the answer."""
+        from streaming.status import check_output
+
+        assert self._last is not None
+        if self._opts.as_json:
+            print_json(check_output.after_json(*self._last))
+        else:
+            print_text(check_output.after_text(*self._last))
 
 
 def _nodes(text: str, *, several: bool) -> "Sequence[NodeId]":

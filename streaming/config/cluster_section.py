@@ -105,6 +105,8 @@ class ClusterDefaults(LoginSection):
     """A larger snapshot of the metadata log is refused, and reported; a million partitions take about 100 MB."""
     vantage: Vantage = Vantage.INSIDE
     """`outside` if the monitor does not use the controllers' name service or network."""
+    min_isr: int | None = Field(default=None, ge=1)
+    """`min.insync.replicas` in the brokers' files, for `safe-to-restart` where the metadata log has none."""
     resolve: Mapping[str, str] = Field(default_factory=dict)
     """HOST: ADDRESS; overrides the hosts file and DNS."""
     hosts_file: Path | None = None

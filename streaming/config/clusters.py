@@ -97,6 +97,7 @@ class ClustersConfig(Section):
             cluster_id=section.cluster_id,
             bootstrap=tuple(section.bootstrap),
             vantage=section.vantage,
+            min_isr=section.min_isr,
             access=section.access,
             thresholds=self.thresholds_in_force(section),
         )

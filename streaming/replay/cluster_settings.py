@@ -21,6 +21,8 @@ class ClusterSettings:
     """HOST:PORT of each configured controller or broker."""
     vantage: Vantage = Vantage.INSIDE
     """Whether the monitor is inside the cluster's network."""
+    min_isr: int | None = None
+    """The min.insync.replicas in the brokers' server.properties; None: not known."""
     access: Access = PLAINTEXT
     """How the monitor connects."""
     thresholds: Mapping[str, Thresholds] = field(default_factory=lambda: thresholds_for({}), repr=False)

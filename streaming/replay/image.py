@@ -13,6 +13,7 @@ from rules.model.history import (
     BrokerPartitions,
     NeededReplica,
     OfflineDirectory,
+    OutOfSyncReplicas,
     PartitionSum,
     Reassignment,
     RecentHistory,
@@ -54,6 +55,7 @@ class Image:
     offline: tuple[PartitionSum, ...] = ()
     under_min_isr: tuple[PartitionSum, ...] = ()
     needed_replicas: tuple[NeededReplica, ...] = ()
+    out_of_sync: tuple[OutOfSyncReplicas, ...] = ()
     brokers_down: tuple[BrokerPartitions, ...] = ()
     min_isr: int | None = None
     offline_directories: tuple[OfflineDirectory, ...] = ()

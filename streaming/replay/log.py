@@ -188,6 +188,7 @@ class Log:
             "offline": self.partitions.offline,
             "under_min_isr": self.partitions.under_min_isr,
             "needed_replicas": self.partitions.needed_replicas,
+            "out_of_sync": self.partitions.out_of_sync,
             "brokers_down": self.partitions.brokers_down,
             "min_isr": self.partitions.min_isr,
             "offline_directories": self.partitions.offline_directories,

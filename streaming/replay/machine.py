@@ -363,6 +363,7 @@ class Machine(MachineState):
             loading.image,
             complete=True,
             needed_replicas=loading.partitions.needed_replicas,
+            out_of_sync=loading.partitions.out_of_sync,
             last_offset=last_contained,
             newest_timestamp_ms=loading.origin.timestamp_ms,
             controllers=keep_features_since(loading.image.controllers, self.log.image.controllers),

@@ -1,7 +1,8 @@
-"""NeededReplicas: by broker, the partitions that would be below min.insync.replicas or have no leader without it.
+"""By broker, the partitions that need its replica in sync (NeededReplicas), and those of which it is not (OutOfSync).
 
-They are sums: nothing is kept for a partition, and a change of one moves it from the sums of its in-sync replicas to
-others. Where every partition has a replica more in sync than it needs, there are none, and a change costs nothing.
+Needed: without it they would be below min.insync.replicas or have no leader. They are sums: nothing is kept for a
+partition, and a change of one moves it from some sums to others. Where every replica is in sync, and one more than a
+partition needs, there are none, and a change costs nothing.
 """
 
 from collections import Counter
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, NamedTuple
 
-from rules.model.history import NeededReplica, TopicPartition
+from rules.model.history import NeededReplica, OutOfSyncReplicas, TopicPartition
 from rules.model.identifiers import NodeId, TopicId
 from streaming.replay.stored_topics import Assignment
 
@@ -28,9 +29,19 @@ class Need(NamedTuple):
     """Whether it has eligible leader replicas (KIP-966)."""
 
 
-def has_spare(one: Assignment | None, min_isr: int | None) -> bool:
-    """Returns whether a partition needs none of its in-sync replicas, or is unknown or removed."""
-    return one is None or (one.leader is not None and min_isr is not None and len(one.isr) > min_isr)
+def is_whole(one: Assignment | None, min_isr: int | None) -> bool:
+    """Returns whether all replicas of a partition are in sync and none is needed, or it is unknown or removed."""
+    if one is None:
+        return True
+    in_sync = len(one.isr)
+    return one.leader is not None and min_isr is not None and in_sync > min_isr and in_sync == len(one.replicas)
+
+
+def out_of_sync(one: Assignment | None) -> tuple[NodeId, ...]:
+    """Returns the replicas of a partition with a leader that are not in sync."""
+    if one is None or one.leader is None or len(one.isr) == len(one.replicas):
+        return ()
+    return tuple(node for node in one.replicas if node not in one.isr)
 
 
 def need_of(one: Assignment | None, min_isr: int | None) -> Need | None:
@@ -91,7 +102,7 @@ class NeededReplicas:
         for need, one, count in ((was, held, -1), (is_, holds, 1)):
             if need is None or one is None:
                 continue
-            missing = () if need.in_sync == need.replicas else tuple(n for n in one.replicas if n not in one.isr)
+            missing = out_of_sync(one)
             for node in one.isr:
                 self._add(node, need, count, missing, key, topic)
         self._current = None
@@ -117,6 +128,47 @@ class NeededReplicas:
                 del self._sums[node]
 
 
+class OutOfSync:
+    """The counts of one log."""
+
+    def __init__(self, stored: tuple[OutOfSyncReplicas, ...] = ()) -> None:
+        """`stored` is what `current` returned."""
+        self._current: tuple[OutOfSyncReplicas, ...] | None = stored
+        self._counts = Counter({one.broker: one.partitions for one in stored})
+        self._examples: dict[NodeId, dict[Key, str | None]] = {
+            one.broker: {(example.topic_id, example.partition): example.topic for example in one.examples}
+            for one in stored
+        }
+
+    @property
+    def current(self) -> tuple[OutOfSyncReplicas, ...]:
+        """The counts, ordered by broker; the same object while nothing changes."""
+        if self._current is None:
+            self._current = tuple(
+                OutOfSyncReplicas(broker=node, partitions=count, examples=_examples(self._examples.get(node, {})))
+                for node, count in sorted(self._counts.items())
+            )
+        return self._current
+
+    def changed(self, key: Key, topic: str | None, held: Assignment | None, now: Assignment | None) -> None:
+        """Counts a partition that has changed; None: it is unknown, or removed."""
+        before, after = out_of_sync(held), out_of_sync(now)
+        if before == after:
+            return
+        for node in before:
+            self._counts[node] -= 1
+            self._examples.get(node, {}).pop(key, None)
+            if self._counts[node] <= 0:
+                del self._counts[node]
+                self._examples.pop(node, None)
+        for node in after:
+            self._counts[node] += 1
+            examples = self._examples.setdefault(node, {})
+            if len(examples) < _MOST_EXAMPLES:
+                examples[key] = topic
+        self._current = None
+
+
 def _same(held: Assignment | None, holds: Assignment | None) -> bool:
     return held is not None and holds is not None and (held.isr, held.replicas) == (holds.isr, holds.replicas)
 
@@ -132,11 +184,15 @@ def _frozen(node: NodeId, sums: dict[Need, _Sum]) -> tuple[NeededReplica, ...]:
             eligible=need.eligible,
             partitions=one.partitions,
             missing=tuple(sorted((other, count) for other, count in one.missing.items() if count > 0)),
-            # Sorted: records that are applied together change partitions in another order.
-            examples=tuple(
-                TopicPartition(topic_id=topic_id, topic=topic, partition=partition)
-                for (topic_id, partition), topic in sorted(one.examples.items())
-            ),
+            examples=_examples(one.examples),
         )
         for need, one in ordered
+    )
+
+
+def _examples(found: dict[Key, str | None]) -> tuple[TopicPartition, ...]:
+    # Sorted: records that are applied together change partitions in another order.
+    return tuple(
+        TopicPartition(topic_id=topic_id, topic=topic, partition=partition)
+        for (topic_id, partition), topic in sorted(found.items())
     )

@@ -27,6 +27,7 @@ from rules.model.history import (
     ElectedRecovered,
     NeededReplica,
     OfflineDirectory,
+    OutOfSyncReplicas,
     PartitionSum,
     Reassignment,
     Recovery,
@@ -41,7 +42,7 @@ from streaming.replay.counted_partitions import CountedPartitions, eligible, mis
 from streaming.replay.directory_numbers import DirectoryNumbers
 from streaming.replay.emptied_replicas import Emptied
 from streaming.replay.image import Image
-from streaming.replay.needed_replicas import NeededReplicas, has_spare, need_of
+from streaming.replay.needed_replicas import NeededReplicas, OutOfSync, is_whole, need_of
 from streaming.replay.recent_history import Rewrite, UncleanElection
 from streaming.replay.recovery_change import (
     UNKNOWN,
@@ -75,7 +76,7 @@ class Partitions:
     """
 
     __slots__ = (
-        *("_brokers_changed", "_brokers_down", "_counts", "_min_isr", "_needed", "_under_min_isr"),
+        *("_brokers_changed", "_brokers_down", "_counts", "_min_isr", "_needed", "_out_of_sync", "_under_min_isr"),
         *("_crashed", "_offline_directories", "_offline", "_packed", "_pages", "_recovering", "_recovering_count"),
         *("_registered_changed", "_renamed", "_offline_replicas", "_reassigned", "_reassigned_count"),
         *("_sorted_reassigned", "_sorted_recovering"),
@@ -93,6 +94,7 @@ class Partitions:
         brokers_down: tuple[BrokerPartitions, ...] = (),
         min_isr: int | None = None,
         needed_replicas: tuple[NeededReplica, ...] | None = (),
+        out_of_sync: tuple[OutOfSyncReplicas, ...] = (),
         packed: bytes | None = None,
         pages: PageStore | None = None,
     ) -> None:
@@ -116,13 +118,13 @@ class Partitions:
         self._offline, self._under_min_isr = CountedPartitions(offline), CountedPartitions(under_min_isr)
         self._min_isr = min_isr
         self._needed = None if needed_replicas is None else NeededReplicas(needed_replicas)
+        self._out_of_sync = OutOfSync(out_of_sync)
         self._counts: BrokerCounts | None = None
         """None until the topics are restored."""
-        self._brokers_down, self._brokers_changed = brokers_down, False
+        self._brokers_down, self._brokers_changed, self._registered_changed = brokers_down, False, False
         self._offline_directories: tuple[OfflineDirectory, ...] | None = offline_directories
         self._offline_replicas: dict[tuple[NodeId, int], int] = {}
         """By broker and number of the directory; as many as were read since the topics were restored."""
-        self._registered_changed = False
         self._renamed: dict[TopicId, str] = {}
         """Topics with another name than their recoveries."""
         self._sorted_recovering: tuple[Recovery, ...] | None = recovering
@@ -181,6 +183,11 @@ class Partitions:
     def needed_replicas(self) -> tuple[NeededReplica, ...]:
         """The partitions that need the in-sync replica of a broker, or may need it, as sums."""
         return () if self._needed is None else self._needed.current
+
+    @property
+    def out_of_sync(self) -> tuple[OutOfSyncReplicas, ...]:
+        """The partitions of which the replica of a broker is not in sync, as counts."""
+        return self._out_of_sync.current
 
     @property
     def brokers_down(self) -> tuple[BrokerPartitions, ...]:
@@ -300,7 +307,7 @@ class Partitions:
         directories, name, most = self.directories, topic.name, max(before or 1, now or 1)
         for number, held in topic.partitions.items() if before != now else ():
             key = (topic_id, number)
-            if self._needed is not None and not (has_spare(held, before) and has_spare(held, now)):
+            if self._needed is not None and not (is_whole(held, before) and is_whole(held, now)):
                 self._needed.changed(key, name, (need_of(held, before), held), (need_of(held, now), held))
             if _is_served(held, most):
                 continue
@@ -310,13 +317,12 @@ class Partitions:
 
     def count_needed(self) -> None:
         """Counts all partitions, at the end of a snapshot."""
-        self._needed = counted = NeededReplicas()
+        self._needed, self._out_of_sync = NeededReplicas(), OutOfSync()
         for topic_id, topic in self.topics.items():
             min_isr = topic.min_isr or self._min_isr
             for number, held in topic.partitions.items():
-                if not has_spare(held, min_isr):
-                    now = need_of(held, min_isr)
-                    counted.changed((topic_id, number), topic.name, (None, None), (now, held))
+                if not is_whole(held, min_isr):
+                    self._count_needed((topic_id, number), topic, None, held)
 
     def directories_changed(self) -> None:
         """Notes that the directories that a broker has registered have changed, or its registration is new or gone."""
@@ -379,6 +385,7 @@ class Partitions:
         if self._needed is not None:
             min_isr = topic.min_isr or self._min_isr
             self._needed.changed(key, topic.name, (need_of(held, min_isr), held), (need_of(now, min_isr), now))
+            self._out_of_sync.changed(key, topic.name, held, now)
 
     def _count_sums(
         self,
@@ -488,7 +495,7 @@ class Partitions:
                 self._count_offline_replicas(held, now)
             change_counts((topic_id, partition), held, now)
             min_isr = topic.min_isr or self._min_isr
-            if not (has_spare(now, min_isr) and has_spare(held, min_isr)):
+            if not (is_whole(now, min_isr) and is_whole(held, min_isr)):
                 self._count_needed((topic_id, partition), topic, held, now)
                 self._count_sums((topic_id, partition), topic, held, now, origin or run.position(row))
             if with_elr is not None:

@@ -40,7 +40,7 @@ from streaming.replay.stored_topics import (
 from streaming.replay.stored_values import IMAGE_VALUES, StoredValues
 
 MAGIC = b"kww"
-VERSION = 9
+VERSION = 10
 """Of the stored form, which follows the fields of MachineState and of what it holds: changed ones need another."""
 _HEADER_BYTES = len(MAGIC) + 1
 
@@ -238,6 +238,7 @@ def _add_tables(state: MachineState, tables: Sequence[bytes], pages: PageStore |
                 offline=log.image.offline,
                 under_min_isr=log.image.under_min_isr,
                 needed_replicas=None if name == "loading" else log.image.needed_replicas,
+                out_of_sync=log.image.out_of_sync,
                 brokers_down=log.image.brokers_down,
                 min_isr=log.image.min_isr,
                 offline_directories=log.image.offline_directories,

@@ -8,9 +8,11 @@ from rich.text import Text
 from connectors.errors import UsageError
 from connectors.sinks.alert_json import claims_json
 from connectors.store.stored_json import json_safe
+from rules.answers.after_restart import AfterRestart, after_restart
 from rules.answers.broker_restart import NO_TERMS, RestartTerms
 from rules.answers.restart import RestartSafety, restartable, safe_to_restart
 from rules.answers.worlds import Undecided
+from rules.claims.statement import claims_of
 from rules.evaluate import OBSERVATION_RULES
 from rules.finding import Finding, Plain, Thresholds
 from rules.formatting import and_join, needed_text, visible
@@ -94,15 +96,10 @@ def evaluate_restart(state: ClusterState, node: int, terms: RestartTerms = NO_TE
 
     The notes name what kraftwatch does not observe, and why: that is what makes an answer unknown.
     """
-    quorum = state.quorum
-    nodes = state.facts.known_controllers
-    if state.answered and nodes and node not in restartable(state.facts):
-        raise UsageError(
-            f"node {node} is unknown to the quorum; the controllers of cluster {quorum.cluster}: "
-            f"{and_join(sorted(nodes), 20)}; its brokers: {and_join(sorted(quorum.brokers), 20)}"
-        )
+    _check_known(state, node)
     # The thresholds of the two rules whose conditions make a restart unsafe.
     disk, endpoint = state.thresholds["voter-disk-replaced"], state.thresholds["stale-voter-endpoint"]
+    terms = replace(terms, since_ms=state.queried_since_ms)
     answer = safe_to_restart(
         state.facts,
         NodeId(node),
@@ -115,6 +112,15 @@ def evaluate_restart(state: ClusterState, node: int, terms: RestartTerms = NO_TE
         answer = replace(answer, unobserved=(f"{and_join(state.missing, 5)} since this command began",))
     unobserved = [finding.summary for finding in state.evaluation.findings if finding.rule in OBSERVATION_RULES]
     return replace(answer, notes=(*answer.notes, *unobserved))
+
+
+def _check_known(state: ClusterState, node: int) -> None:
+    quorum, nodes = state.quorum, state.facts.known_controllers
+    if state.answered and nodes and node not in restartable(state.facts):
+        raise UsageError(
+            f"node {node} is unknown to the quorum; the controllers of cluster {quorum.cluster}: "
+            f"{and_join(sorted(nodes), 20)}; its brokers: {and_join(sorted(quorum.brokers), 20)}"
+        )
 
 
 def restart_json(state: ClusterState, answer: RestartSafety) -> dict[str, Plain]:
@@ -154,6 +160,37 @@ def restart_text(state: ClusterState, answer: RestartSafety) -> Text:
     return text
 
 
+def evaluate_after_restart(state: ClusterState, node: int) -> AfterRestart:
+    """Returns whether a restarted node is back, by what was observed since the query began; UsageError as above."""
+    _check_known(state, node)
+    return after_restart(state.facts, NodeId(node), state.queried_since_ms or state.quorum.now_ms)
+
+
+def after_json(state: ClusterState, answer: AfterRestart) -> dict[str, Plain]:
+    """Returns the fields of `safe-to-restart --after --json`."""
+    cluster = {"cluster": state.quorum.cluster, "cluster_id": state.quorum.cluster_id}
+    return {
+        **cluster,
+        "back": answer.back,
+        "node": answer.node,
+        "roles": [*answer.roles],
+        "missing": [*answer.missing],
+        "unknown": [*answer.unknown],
+        "claims": claims_json(claims_of(answer.missing)),
+    }
+
+
+def after_text(state: ClusterState, answer: AfterRestart) -> Text:
+    """Returns the text of `safe-to-restart --after`."""
+    word = {True: " BACK ", False: " NOT BACK ", None: " UNKNOWN "}[answer.back]
+    where = f" {visible(state.quorum.cluster)}, {_role(answer)} {answer.node}\n"
+    text = Text.assemble((word, _ANSWERS[answer.back][1]), (where, "bold"))
+    for each in (*answer.missing, *answer.unknown):
+        text.append(f"  {visible(each)}\n")
+    text.rstrip()
+    return text
+
+
 def order_json(state: ClusterState, answers: Sequence[RestartSafety]) -> dict[str, Plain]:
     """Returns the fields of `safe-to-restart --order --json`: the nodes in their order, and the answer for each."""
     cluster = {"cluster": state.quorum.cluster, "cluster_id": state.quorum.cluster_id}
@@ -175,7 +212,7 @@ def order_text(state: ClusterState, answers: Sequence[RestartSafety]) -> Text:
     return text
 
 
-def _role(answer: RestartSafety) -> str:
+def _role(answer: RestartSafety | AfterRestart) -> str:
     return " and ".join(answer.roles)
 
 

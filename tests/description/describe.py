@@ -54,6 +54,8 @@ def _monitor(quorum: Quorum, times: Times) -> Iterator[Fact]:
             pass
         case Vantage.OUTSIDE:
             yield Fact("vantage", "observed from outside")
+    if quorum.broker_min_isr is not None:
+        yield Fact("configured", f"min.insync.replicas {quorum.broker_min_isr} in the brokers' files")
     if (ages := quorum.ages) != DEFAULT_AGES:
         limits = {each.name: getattr(ages, each.name) for each in fields(ages)}
         yield Fact("ages", f"ages {', '.join(f'{name} {seconds(ms)}' for name, ms in limits.items())}")

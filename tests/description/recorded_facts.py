@@ -176,6 +176,9 @@ def _sums(quorum: Quorum, times: Times) -> Iterator[Fact]:
     for needed in quorum.needed_replicas:
         place = f"needed of {needed.broker}: {needed.in_sync} of {needed.replicas} for {needed.min_isr}"
         yield Fact(f"{place}{', eligible' if needed.eligible else ''}", _needed(needed))
+    for node, behind in quorum.out_of_sync.items():
+        partitions = f"{behind.partitions} partitions not in sync on broker {behind.broker}"
+        yield Fact(f"not in sync on {node}", f"{partitions}: {listed(map(_partition, behind.examples))}")
     for node, down in quorum.brokers_down.items():
         examples = f": {listed(map(_partition, down.examples))}" if down.examples else ""
         counts = f"{down.replicas} replicas on broker {down.broker} ({node}), which is down and leads {down.leads}"

@@ -1,6 +1,6 @@
 """Whether a node may be restarted: `restart 1` in `safe_to_restart.txt` (of brokers, `broker_restart.txt`) prints why
 not, and what to know. `restart 101 strict min-isr 2` has the options of the command; `order 1,2,101` is that of
-restarts."""
+restarts; `after 101 ended 20s` says whether it is back since its former process ended (`after_restart.txt`)."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rules.answers.after_restart import after_restart
 from rules.answers.broker_restart import RestartTerms
 from rules.answers.restart import RestartSafety, safe_to_restart
 from rules.answers.restart_order import restart_order
@@ -16,26 +17,38 @@ from rules.facts.quorum import Facts
 from rules.facts.roles import known_controllers
 from rules.finding import Thresholds
 from rules.formatting import and_join
-from rules.model.identifiers import NodeId
+from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
-from tests.commands import Words, numbers
+from tests.commands import Words, milliseconds, numbers
 from tests.golden_file import assert_golden
 from tests.scripts.script_text import commands_of
 from tests.situation.case import Case, cases_of
 from tests.situation.commands import situation
 
-CASES = (Path(__file__).parent / "safe_to_restart.txt", Path(__file__).parent / "broker_restart.txt")
+CASES = [Path(__file__).with_name(f"{name}.txt") for name in ("safe_to_restart", "broker_restart", "after_restart")]
+_QUESTIONS = ("restart", "order", "after")
 
 
 def answers(case: Case) -> Iterator[str]:
     """Yields what is said of each restart in a case."""
     for word, lines in case.variants():
-        quorum = situation(*(line for line in lines if not line.startswith(("restart ", "order "))))
+        quorum = situation(*(line for line in lines if line.split()[0] not in _QUESTIONS))
         for line in lines:
+            if line.startswith("after "):
+                yield from back(quorum, Words(line.removeprefix("after ")), f"{word}: " if word else "")
             if line.startswith("order "):
                 yield f"order {and_join(order(quorum, numbers(line.removeprefix('order '))))}"
             if line.startswith("restart "):
                 yield from answer(quorum, Words(line.removeprefix("restart ")), f"{word}: " if word else "")
+
+
+def back(quorum: Quorum, words: Words, prefix: str) -> Iterator[str]:
+    since_ms = Millis(quorum.now_ms - milliseconds(words.option("ended") or "20s"))
+    result = after_restart(Facts(quorum), NodeId(int(words.word())), since_ms)
+    said = {True: "back", False: "not back", None: "unknown"}[result.back]
+    yield f"{prefix}after {result.node}: {said}"
+    yield from (f"  - {why}" for why in result.missing)
+    yield from (f"  ? {why}" for why in result.unknown)
 
 
 def order(quorum: Quorum, nodes: Iterable[int]) -> tuple[NodeId, ...]:
@@ -52,8 +65,11 @@ def evaluated(facts: Facts, node: NodeId, terms: RestartTerms) -> RestartSafety:
 
 
 def answer(quorum: Quorum, words: Words, prefix: str) -> Iterator[str]:
-    min_isr, strict = words.number("min-isr"), words.flag("strict")
-    result = evaluated(Facts(quorum), NodeId(int(words.word())), RestartTerms(strict=strict, min_isr=min_isr))
+    since, min_isr, strict = words.option("since"), words.number("min-isr"), words.flag("strict")
+    since_ms = None if since is None else Millis(quorum.now_ms - milliseconds(since))
+    result = evaluated(
+        Facts(quorum), NodeId(int(words.word())), RestartTerms(strict=strict, min_isr=min_isr, since_ms=since_ms)
+    )
     said = {True: "safe", False: "not safe", None: "unknown"}[result.safe]
     yield f"{prefix}restart {result.node}: {said}"
     if (partitions := result.partitions) is not None:

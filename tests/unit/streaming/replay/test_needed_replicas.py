@@ -1,10 +1,11 @@
 """The partitions that need a broker's in-sync replica, as sums that changes move."""
 
+from dataclasses import replace
 from random import Random
 
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
-from streaming.replay.needed_replicas import NeededReplicas, need_of
+from streaming.replay.needed_replicas import NeededReplicas, OutOfSync, need_of
 from tests.scripts.log_commands import append
 from tests.scripts.log_script import LogScript, again, apply, begun
 
@@ -79,13 +80,15 @@ def test_a_snapshot_is_counted_at_its_end_with_its_configurations() -> None:
     script, replay = three_replicas()
     append(script, "config cluster min-isr 2")
     script.change("orders", 0, isr=(101, 103))
-    expected = needed(apply(replay, [script.read()]))
+    quorum = apply(replay, [script.read()])
+    expected, behind = needed(quorum), out_of_sync(quorum)
+    assert behind == {102: 1}
     rows = script.snapshot(script.written)
     _, other = begun()
     for row in rows:
         apply(other, [row])
         other = again(other.to_bytes())
-    assert needed(other.quorum()) == expected
+    assert (needed(other.quorum()), out_of_sync(other.quorum())) == (expected, behind)
 
 
 def test_sums_that_changes_moved_are_those_of_counting_all_partitions() -> None:
@@ -109,16 +112,27 @@ def test_sums_that_changes_moved_are_those_of_counting_all_partitions() -> None:
                 script.change(topic, number, replicas=replicas, isr=isr, leader=isr[0])
             if step % 10 == 9:
                 quorum = apply(replay, [script.read()])
-                assert needed(quorum) == needed_of_all(replay)
+                counted = all_counted(replay)
+                assert needed(quorum) == needed(counted)
+                assert out_of_sync(quorum) == out_of_sync(counted)
                 if step == 29:
                     replay = again(replay.to_bytes())
 
 
-def needed_of_all(replay: Machine) -> dict[int, list[str]]:
+def out_of_sync(quorum: Quorum) -> dict[int, int]:
+    return {node: one.partitions for node, one in quorum.out_of_sync.items()}
+
+
+def all_counted(replay: Machine) -> Quorum:
     partitions = replay.log.partitions
-    counted = NeededReplicas()
+    counted, behind = NeededReplicas(), OutOfSync()
     for topic_id, topic in partitions.topics.items():
         for number, held in topic.partitions.items():
-            need = need_of(held, topic.min_isr or partitions.min_isr)
-            counted.changed((topic_id, number), topic.name, (None, None), (need, held))
-    return needed(Quorum(cluster="a", cluster_id=None, now_ms=replay.quorum().now_ms, needed_replicas=counted.current))
+            key, need = (topic_id, number), need_of(held, topic.min_isr or partitions.min_isr)
+            counted.changed(key, topic.name, (None, None), (need, held))
+            behind.changed(key, topic.name, None, held)
+    return replace(
+        replay.quorum(),
+        needed_replicas=counted.current,
+        out_of_sync={one.broker: one for one in behind.current},
+    )

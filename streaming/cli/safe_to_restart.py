@@ -110,10 +110,10 @@ class _SafeToRestart(_Question):
     def _asked(self, state: "ClusterState") -> tuple[bool | None, str]:
         from rules.answers.broker_restart import RestartTerms
         from rules.answers.restart_order import restart_order
-        from streaming.status import check_output
+        from streaming.status import restart_output
 
         terms = RestartTerms(strict=self._opts.strict, min_isr=self._opts.min_isr)
-        answers = {node: check_output.evaluate_restart(state, node, terms) for node in self._nodes}
+        answers = {node: restart_output.evaluate_restart(state, node, terms) for node in self._nodes}
         order = restart_order(state.facts, answers) if self._opts.order else self._nodes
         self._state, self._answers = state, [answers[node] for node in order]
         first = self._answers[0]
@@ -121,18 +121,18 @@ class _SafeToRestart(_Question):
 
     def print_answer(self) -> None:
         """Prints the answer, or with --order all of them."""
-        from streaming.status import check_output
+        from streaming.status import restart_output
 
         state, answers = self._state, self._answers
         assert state is not None
         if self._opts.order and self._opts.as_json:
-            print_json(check_output.order_json(state, answers))
+            print_json(restart_output.order_json(state, answers))
         elif self._opts.order:
-            print_text(check_output.order_text(state, answers))
+            print_text(restart_output.order_text(state, answers))
         elif self._opts.as_json:
-            print_json(check_output.restart_json(state, answers[0]))
+            print_json(restart_output.restart_json(state, answers[0]))
         else:
-            print_text(check_output.restart_text(state, answers[0]))
+            print_text(restart_output.restart_text(state, answers[0]))
 
 
 class _Back(_Question):
@@ -144,21 +144,21 @@ class _Back(_Question):
         self._last: tuple[ClusterState, AfterRestart] | None = None
 
     def _asked(self, state: "ClusterState") -> tuple[bool | None, str]:
-        from streaming.status import check_output
+        from streaming.status import restart_output
 
-        found = check_output.evaluate_after_restart(state, self._node)
+        found = restart_output.evaluate_after_restart(state, self._node)
         self._last = state, found
         return found.back, f"node {found.node}: {'; '.join((*found.missing, *found.unknown))}"
 
     def print_answer(self) -> None:
         """Prints the answer."""
-        from streaming.status import check_output
+        from streaming.status import restart_output
 
         assert self._last is not None
         if self._opts.as_json:
-            print_json(check_output.after_json(*self._last))
+            print_json(restart_output.after_json(*self._last))
         else:
-            print_text(check_output.after_text(*self._last))
+            print_text(restart_output.after_text(*self._last))
 
 
 def _nodes(text: str, *, several: bool) -> "Sequence[NodeId]":

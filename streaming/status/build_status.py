@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from rules.answers.election import electable, failures_left
 from rules.answers.quorum_claims import quorum_claims
@@ -32,6 +32,7 @@ from streaming.status.cluster_status import (
 )
 from streaming.status.event_history import oldest_by_topic
 from streaming.status.health import worst_first
+from streaming.status.restart_output import restart_statuses
 
 RECOVERING_LIMIT = 2_000
 """Recovering partitions that a status names; `recovering_partitions` counts all."""
@@ -63,7 +64,9 @@ def job_cluster_status(
         recorded_at_ms=quorum.now_ms,
         missing=missing,
     )
-    return cluster_status(state, tracked)
+    status = cluster_status(state, tracked)
+    # Of a past state nobody asks whether a node may be restarted.
+    return replace(status, restarts=restart_statuses(state)) if taken_at_ms is None else status
 
 
 def cluster_status(

@@ -17,13 +17,14 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict, TypeAdapter
 
+from rules.answers.broker_restart import AffectedPartitions
 from rules.answers.worlds import Undecided
 from rules.claims.claim import Claim
 from rules.facts.quorum import Facts
 from rules.facts.witnesses import Reach
 from rules.finding import Evaluation, NotApplicable, Plain, Severity, Thresholds, UnknownResult
 from rules.formatting import iso
-from rules.model.history import ControllerStart, Election, Recovery, UncleanElections, VoterChange
+from rules.model.history import ControllerStart, Election, NodeKind, Recovery, UncleanElections, VoterChange
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum
@@ -167,6 +168,34 @@ class TopicRecovery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RestartStatus:
+    """Whether a node may be restarted now, as `safe-to-restart` answers."""
+
+    node: NodeId
+    """The node.id."""
+    roles: tuple[NodeKind, ...]
+    """Its roles: a node of both needs both answers."""
+    safe: bool | None
+    """null: nothing is known against it, and not all is known that it needs."""
+    against: tuple[str, ...]
+    """Why it is not safe, the most important reason first."""
+    unknown: tuple[str, ...]
+    """What is not known and may make it unsafe."""
+    undecided: tuple[Undecided, ...] = ()
+    """The controllers that decide it, why, and what to do to find out."""
+    claims: tuple[Claim, ...] = ()
+    """The answer and what it rests on, as values."""
+    notes: tuple[str, ...] = ()
+    """What to know besides."""
+    remaining: tuple[NodeId, ...] | None
+    """Of a controller: the other voters that are in sync and reachable."""
+    votes_needed: int | None
+    """Of a controller: the votes that win an election."""
+    partitions: AffectedPartitions | None
+    """Of a broker: how many partitions its restart affects."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus:
     """The state of one cluster's metadata quorum at one time. Unknown is null, never 0 or -1."""
 
@@ -253,6 +282,8 @@ class ClusterStatus:
     """Changes of the voter set that were read in the log, oldest first."""
     log_dir: LogDirStatus | None
     """The log directory; null unless `--log-dir` was read."""
+    restarts: tuple[RestartStatus, ...] = ()
+    """Of a job: whether each node may be restarted now, controllers first; at most 200 nodes."""
     findings: tuple[FindingStatus, ...] = ()
     """What the rules find now, most severe first."""
     unknown: tuple[UnknownStatus, ...] = ()

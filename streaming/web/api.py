@@ -34,7 +34,8 @@ from streaming.query.past_replay import StoredCluster
 from streaming.status.cluster_status import ClusterStatus, schema_with_iso_times, status_adapter
 from streaming.web import api_objects as objects
 from streaming.web.application import add_response_headers
-from streaming.web.fleet_view import NO_CLUSTER, FleetView, fleet_json
+from streaming.web.cluster_view import restart_json
+from streaming.web.fleet_view import NO_CLUSTER, FleetView, fleet_json, time_parameter
 from streaming.web.past_states import ReplayingError
 
 BodyT = TypeVar("BodyT", bound=BaseModel)
@@ -101,6 +102,17 @@ class Api:
         except ReplayingError as problem:
             return _replaying(problem)
         return (NO_CLUSTER, 404) if found is None else found[0].to_json()
+
+    def safe_to_restart(self, name: str, node: str) -> ResponseReturnValue:
+        """Returns whether a node may be restarted, by the newest status of its cluster."""
+        since_ms = time_parameter("since")
+        found = self.view.present(name)
+        if found is None:
+            return NO_CLUSTER, 404
+        if found.status is None:
+            raise _NotReadyError
+        answer = restart_json(found, node, since_ms)
+        return ({"status": f"cluster {name} has no node {node[:64]}"}, 404) if answer is None else answer
 
     def recorded(self, name: str) -> ResponseReturnValue:
         """Returns what the job has recorded of one cluster, for a command that continues it."""
@@ -251,6 +263,18 @@ OPERATIONS: Final[Sequence[Operation]] = (
         answer=objects.ClusterObject,
         does=Api.cluster,
         query={"at": "A past time that the journal holds: ISO 8601, or milliseconds since the epoch"},
+        refuses=(400, 404, 503),
+    ),
+    Operation(
+        method="get",
+        path="/api/clusters/{name}/safe-to-restart/{node}",
+        summary="Whether a node may be restarted now, by the job's newest status",
+        answer=objects.RestartObject,
+        does=Api.safe_to_restart,
+        query={
+            "since": "Count only what was observed since: ISO 8601, or milliseconds since the epoch. Without it the "
+            "answer may be from before what has just been done"
+        },
         refuses=(400, 404, 503),
     ),
     Operation(

@@ -10,6 +10,9 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstrai
 from typing_extensions import TypedDict
 
 from connectors.sinks.alert_json import OBJECT, AlertObject, SilenceObject
+from rules.answers.broker_restart import AffectedPartitions
+from rules.answers.worlds import Undecided
+from rules.claims.claim import Claim
 from rules.finding import Severity
 from rules.notifications.route import LONGEST_COMMENT, LONGEST_NAME
 from streaming.status.cluster_status import ClusterStatus
@@ -150,6 +153,40 @@ class ClusterObject(ClusterRow):
     """Topics whose recovery ended since the job started."""
     silences: list[SilenceObject]
     """Active and future silences that may match alerts of this cluster."""
+
+
+@with_config(OBJECT)
+class RestartObject(TypedDict):
+    """Whether a node may be restarted, by the job's newest status of its cluster."""
+
+    cluster: str
+    """Name of the cluster in the configuration."""
+    cluster_id: str | None
+    """Kafka's cluster id."""
+    observed_at: str | None
+    """Time of the newest observation that the answer rests on."""
+    node: int
+    """The node.id."""
+    roles: list[str]
+    """controller, broker, or both."""
+    safe: bool | None
+    """The answer; null: unknown, which is not safe."""
+    against: list[str]
+    """Why it is not safe, the most important reason first."""
+    unknown: list[str]
+    """What is not known and may make it unsafe."""
+    undecided: list[Undecided]
+    """The controllers that decide it, why, and what to do to find out."""
+    claims: list[Claim]
+    """The answer and what it rests on, as values."""
+    notes: list[str]
+    """What to know besides."""
+    remaining: list[int] | None
+    """Of a controller: the other voters that are in sync and reachable."""
+    votes_needed: int | None
+    """Of a controller: the votes that win an election."""
+    partitions: AffectedPartitions | None
+    """Of a broker: how many partitions its restart affects."""
 
 
 @with_config(OBJECT)

@@ -9,13 +9,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from connectors.sinks.alert_json import alert_object, silence_to_json
 from rules.alert import Alert, AlertState
+from rules.claims.claim import Question
 from rules.evaluate import INHIBITED, OBSERVATION_RULES
 from rules.finding import Severity
-from rules.formatting import duration, iso, ms_text
+from rules.formatting import duration, iso, ms_text, utc_text
 from rules.model.identifiers import Millis
 from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.route import Silence
@@ -30,7 +31,7 @@ from streaming.status.cluster_status import (
 from streaming.status.health import NO_LEADER_KNOWN, Health, health_of, records_at_risk, undecided_answers
 from streaming.status.job_alerts import JobAlerts
 from streaming.status.status_store import EndedRecovery, ReceivedStatus
-from streaming.web.api_objects import ClusterObject, ClusterRow
+from streaming.web.api_objects import ClusterObject, ClusterRow, RestartObject
 
 NO_LEADER = "no-leader"
 STALE_MS = Millis(30_000)
@@ -301,3 +302,27 @@ def worst_first(views: Iterable[ClusterView]) -> list[ClusterView]:
 
 def _sentence(text: str, more: str) -> str:
     return f"{text[:1].upper()}{text[1:].removesuffix('.')} ({more})"
+
+
+def restart_json(view: ClusterView, node: str, since_ms: Millis | None) -> RestartObject | None:
+    """Returns whether a node may be restarted, by the newest status; None where it has no such node.
+
+    What was observed before `since_ms`, and an old status, say nothing for it.
+    """
+    assert view.status is not None
+    plain: Any = status_json(view.status, ("cluster_id", "observed_at_ms", "restarts"))
+    found = next((one for one in plain["restarts"] if str(one["node"]) == node), None)
+    if found is None:
+        return None
+    observed = [view.status.described_at_ms, view.status.log_fetched_at_ms]
+    problem = None
+    if view.stale:
+        problem = f"the job's newest status is {ms_text(view.age_ms or 0)} old"
+    elif since_ms is not None and any(at is None or at < since_ms for at in observed):
+        problem = f"the job has not observed the quorum and its log since {utc_text(since_ms)}: ask again"
+    if problem is not None:
+        safe = False if found["safe"] is False else None
+        claims = [one for one in found["claims"] if safe is False or one["question"] != Question.RESTART]
+        found |= {"safe": safe, "unknown": [problem, *found["unknown"]], "claims": claims}
+    head = {"cluster": view.name, "cluster_id": plain["cluster_id"], "observed_at": plain["observed_at"]}
+    return cast(RestartObject, head | found)

@@ -66,7 +66,7 @@ class FleetView:
             ReplayingError: the journal is being replayed.
         """
         now = self._views().get(name)
-        at_ms = None if now is None else _requested_time()
+        at_ms = None if now is None else time_parameter("at")
         if now is None or at_ms is None:
             return None if now is None else (now, now, None)
         if self.past is None:
@@ -78,6 +78,10 @@ class FleetView:
         history = [alert for alert in now.history if alert.observed_at_ms <= at_ms]
         then = replace(now, now_ms=at_ms, received=past.shown, history=history, silences=silences, acknowledgements=())
         return then, _with_known_events(now, past), at_ms
+
+    def present(self, name: str) -> ClusterView | None:
+        """Returns one cluster now; None where no cluster of that name is configured."""
+        return self._views().get(name)
 
     def _views(self) -> dict[str, ClusterView]:
         delivery, now_ms = self.store.delivery, self.now_ms()
@@ -102,9 +106,9 @@ class FleetView:
         }
 
 
-def _requested_time() -> Millis | None:
-    """Returns the parameter `at`, ISO 8601 or milliseconds; None without it, UsageError if it is neither."""
-    text = request.args.get("at", "").strip()
+def time_parameter(name: str) -> Millis | None:
+    """Returns a parameter that is a time, ISO 8601 or milliseconds; None without it, UsageError if it is neither."""
+    text = request.args.get(name, "").strip()
     if not text:
         return None
     digits = text.isascii() and text.isdigit() and len(text) < 16
@@ -113,7 +117,7 @@ def _requested_time() -> Millis | None:
     except ValueError:
         at_ms = Millis(-1)
     if not 0 <= at_ms <= LATEST_MS:
-        raise UsageError(f"at={text[:64]}: expected a time such as 2026-11-20T08:15:00Z, or milliseconds")
+        raise UsageError(f"{name}={text[:64]}: expected a time such as 2026-11-20T08:15:00Z, or milliseconds")
     return at_ms
 
 

@@ -15,8 +15,8 @@ from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from streaming.status.build_status import LIVE_MS, cluster_status
-from streaming.status.check_output import evaluate_restart
 from streaming.status.cluster_status import ClusterState, ClusterStatus
+from streaming.status.restart_output import evaluate_restart
 from streaming.status.what_if import what_if
 
 _OF_THE_QUORUM = ("no-leader", "failure-tolerance")

@@ -26,8 +26,9 @@ from rules.model.subject import Subject
 from streaming.metrics.metric_spec import ClusterSample
 from streaming.metrics.quorum_metrics import KIP_METRICS, QUORUM_METRICS
 from streaming.metrics.rates import Rates
-from streaming.status.check_output import check_text, restart_json, restart_text
+from streaming.status.check_output import check_text
 from streaming.status.cluster_status import status_json
+from streaming.status.restart_output import restart_json, restart_text
 from streaming.status.what_if import what_if_json, what_if_text
 from tests.agreement.outputs import cluster_state, outputs_of
 from tests.scripts.script_run import ScriptRun

@@ -19,7 +19,7 @@ from rules.answers.restart import RestartSafety
 from rules.formatting import from_iso, iso
 from rules.model.identifiers import Millis
 from streaming.cli import cluster_query, options
-from streaming.status import check_output
+from streaming.status import check_output, restart_output
 from streaming.status.build_status import cluster_status
 from streaming.status.cluster_status import ClusterState, replication_json, status_json
 from streaming.status.health import health
@@ -58,7 +58,7 @@ def check(state: ClusterState) -> dict[str, Any]:
 
 
 def restart(state: ClusterState, node: int) -> RestartSafety:
-    return check_output.evaluate_restart(state, node)
+    return restart_output.evaluate_restart(state, node)
 
 
 def replicas(text: str) -> list[dict[str, Any]]:

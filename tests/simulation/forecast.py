@@ -20,7 +20,7 @@ from rules.finding import Thresholds
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from streaming.replay.decoded_row import DecodedRow
-from streaming.status.check_output import evaluate_restart
+from streaming.status.restart_output import evaluate_restart
 from streaming.status.what_if import what_if
 from tests.agreement.outputs import cluster_state
 from tests.simulation.activity import Phase

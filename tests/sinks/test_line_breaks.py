@@ -12,7 +12,7 @@ from rules.facts.quorum import Facts
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Reason
 from streaming.cli import output
-from streaming.status import check_output, status_tables
+from streaming.status import check_output, restart_output, status_tables
 from streaming.status.build_status import cluster_status
 from streaming.status.status_store import ReceivedStatus
 from streaming.status.what_if import what_if, what_if_text
@@ -50,7 +50,7 @@ def test_terminal_keeps_a_name_on_its_line(line_break: str, capsys: pytest.Captu
         for each in (
             *(getattr(status_tables, f"{name}_table")(status) for name in ("status", "replication", "partitions")),
             check_output.check_text(state),
-            check_output.restart_text(state, check_output.evaluate_restart(state, 1)),
+            restart_output.restart_text(state, restart_output.evaluate_restart(state, 1)),
             what_if_text(moved),
         ):
             console.print(each)

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from streaming.status.build_status import cluster_status
-from streaming.status.check_output import evaluate_restart
 from streaming.status.health import Health, health, worst
+from streaming.status.restart_output import evaluate_restart
 from tests.situation.commands import situation
 from tests.unit.streaming.status.statuses import state_of
 

@@ -14,10 +14,14 @@ from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
 from connectors.process.wall_clock import wall_ms
+from rules.evaluate import thresholds_for
+from rules.facts.quorum import Facts
 from rules.formatting import iso
 from rules.model.identifiers import Millis
+from streaming.status.build_status import job_cluster_status
 from streaming.status.status_store import StatusStore
 from streaming.web.api import OPERATIONS, api, openapi
+from streaming.web.cluster_view import STALE_MS, restart_json
 from streaming.web.fleet_view import FleetView
 from tests.situation.commands import situation
 from tests.unit.streaming.web.served_api import ALERT, BEARER, READER, TOKEN, WITNESS, Served
@@ -73,6 +77,8 @@ def test_what_is_read_is_as_documented(served: Served) -> None:
     for path, url in (
         ("/api/clusters", "/api/clusters"),
         ("/api/clusters/{name}", "/api/clusters/prod"),
+        ("/api/clusters/{name}/safe-to-restart/{node}", "/api/clusters/prod/safe-to-restart/1"),
+        ("/api/clusters/{name}/safe-to-restart/{node}", "/api/clusters/prod/safe-to-restart/101"),
         ("/api/acknowledgements", "/api/acknowledgements"),
         ("/api/silences", "/api/silences"),
         ("/api/openapi.json", "/api/openapi.json"),
@@ -285,3 +291,36 @@ def test_the_token_of_a_host_reports_and_does_nothing_else(served: Served) -> No
     answer = served.send("POST", "/api/clusters/prod/witness", ROW, READER)
     needed = "listen_token_file or listen_witness_token_file"
     assert (answer.status_code, answer.json()) == (403, {"status": f"this only reads: send the token of {needed}"})
+
+
+def test_a_restart_is_answered_by_the_newest_status_and_by_what_was_observed_since(served: Served) -> None:
+    path, now_ms = "/api/clusters/{name}/safe-to-restart/{node}", situation().now_ms
+
+    def asked(node: str, since_ms: int | None = None) -> Any:
+        since = "" if since_ms is None else f"?since={iso(Millis(since_ms))}"
+        return checked(
+            served.send("GET", f"/api/clusters/prod/safe-to-restart/{node}{since}", headers=READER), "GET", path
+        )
+
+    safe, leader = asked("1"), asked("3", now_ms - 60_000)
+    assert (safe["safe"], safe["roles"], safe["remaining"]) == (True, ["controller"], [2, 3])
+    assert (leader["safe"], "it leads" in leader["notes"][0]) == (True, True)
+    assert asked("101")["partitions"] == {"without_leader": 0, "below_min_isr": 0, "undecided": 0, "one_replica": 0}
+
+    later = asked("1", now_ms + 1)
+    assert (later["safe"], later["unknown"][0][:32]) == (None, "the job has not observed the quo")
+    assert [one["question"] for one in later["claims"]] == ["follows", "follows"]
+    assert asked("9")["status"] == "cluster prod has no node 9"
+    assert served.send("GET", "/api/clusters/other/safe-to-restart/1").status_code == 404
+    assert served.send("GET", "/api/clusters/prod/safe-to-restart/1?since=soon").status_code == 400
+    assert served.send("GET", "/api/clusters/prod/safe-to-restart/1", headers={}).status_code == 401
+
+
+def test_an_old_status_says_of_no_node_that_it_may_be_restarted() -> None:
+    view = FleetView(store=StatusStore(["prod"]), now_ms=lambda: Millis(wall_ms() + STALE_MS + 1_000))
+    view.store.put_status(job_cluster_status(Facts(situation()), thresholds_for({})), at_ms=wall_ms())
+    present = view.present("prod")
+    assert present is not None
+    answer = restart_json(present, "1", None)
+    assert answer is not None
+    assert (answer["safe"], answer["unknown"]) == (None, ["the job's newest status is 31 s old"])

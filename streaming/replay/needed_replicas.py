@@ -6,8 +6,11 @@ partition needs, there are none, and a change costs nothing.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from rules.model.history import NeededReplica, OutOfSyncReplicas, TopicPartition
@@ -54,7 +57,13 @@ def need_of(one: Assignment | None, min_isr: int | None) -> Need | None:
     replicas, in_sync = len(one.replicas), len(one.isr)
     if min_isr is not None and in_sync > min(min_isr, replicas):
         return None
-    return Need(replicas, in_sync, min_isr, bool(one.elr))
+    return _need(replicas, in_sync, min_isr, bool(one.elr))
+
+
+@lru_cache(maxsize=1 << 10)
+def _need(replicas: int, in_sync: int, min_isr: int | None, eligible: bool) -> Need:  # noqa: FBT001 - a field
+    """Returns one object for equal needs: there are few, and its constructor takes long."""
+    return Need(replicas, in_sync, min_isr, eligible)
 
 
 @dataclass(slots=True)
@@ -74,8 +83,13 @@ class NeededReplicas:
         self._frozen: dict[NodeId, tuple[NeededReplica, ...]] = {}
         """Those of the brokers whose sums have not changed since."""
         self._current: tuple[NeededReplica, ...] | None = stored
+        self._undecided: Counter[tuple[tuple[NodeId, ...], Need]] = Counter()
+        """By ISR, partitions in sync whose min.insync.replicas is not known, since `current`: often all of a cluster.
+
+        They have no examples: what they need is asked of people, whatever they are.
+        """
         for one in stored:
-            need = Need(one.replicas, one.in_sync, one.min_isr, one.eligible)
+            need = _need(one.replicas, one.in_sync, one.min_isr, one.eligible)
             examples = {(example.topic_id, example.partition): example.topic for example in one.examples}
             self._sums.setdefault(one.broker, {})[need] = _Sum(one.partitions, Counter(dict(one.missing)), examples)
 
@@ -83,6 +97,10 @@ class NeededReplicas:
     def current(self) -> tuple[NeededReplica, ...]:
         """The sums, ordered by broker; the same object while nothing changes."""
         if self._current is None:
+            for (isr, need), count in self._undecided.items():
+                for node in isr if count else ():
+                    self._add(node, need, count)
+            self._undecided.clear()
             for node in self._sums.keys() - self._frozen.keys():
                 self._frozen[node] = _frozen(node, self._sums[node])
             self._current = tuple(chain.from_iterable(self._frozen[node] for node in sorted(self._sums)))
@@ -102,13 +120,21 @@ class NeededReplicas:
         for need, one, count in ((was, held, -1), (is_, holds, 1)):
             if need is None or one is None:
                 continue
+            if need.min_isr is None and need.in_sync == need.replicas:
+                self._undecided[one.isr, need] += count
+                continue
             missing = out_of_sync(one)
             for node in one.isr:
-                self._add(node, need, count, missing, key, topic)
+                self._add(node, need, count, missing, {key: topic})
         self._current = None
 
     def _add(
-        self, node: NodeId, need: Need, count: int, missing: tuple[NodeId, ...], key: Key, topic: str | None
+        self,
+        node: NodeId,
+        need: Need,
+        count: int,
+        missing: tuple[NodeId, ...] = (),
+        partition: Mapping[Key, str | None] = MappingProxyType({}),
     ) -> None:
         sums = self._sums.setdefault(node, {})
         one = sums.get(need)
@@ -117,10 +143,11 @@ class NeededReplicas:
         one.partitions += count
         for other in missing:
             one.missing[other] += count
-        if count < 0:
-            one.examples.pop(key, None)
-        elif len(one.examples) < _MOST_EXAMPLES:
-            one.examples[key] = topic
+        for key, topic in partition.items():
+            if count < 0:
+                one.examples.pop(key, None)
+            elif len(one.examples) < _MOST_EXAMPLES:
+                one.examples[key] = topic
         self._frozen.pop(node, None)
         if one.partitions <= 0:
             del sums[need]

@@ -15,6 +15,7 @@ from dataclasses import replace
 from types import ModuleType
 
 from rules import checks, job
+from rules.answers.broker_restart import restart_costs
 from rules.answers.now import over
 from rules.claims.claim import NO, YES, Question, condition_claim, of_each
 from rules.claims.statement import claims_of
@@ -278,7 +279,7 @@ def _whole_remedy(
         conditions[nodes] = start_conditions(facts, nodes)
     first = conditions[nodes]
     own = (step for step in finding.remedy if step not in first)
-    whole = (*first, *with_log_lines(facts, after_election(facts, own)))
+    whole = (*first, *restart_costs(facts, finding.remedy), *with_log_lines(facts, after_election(facts, own)))
     return with_legend(facts.quorum, tuple(map(printable_step, whole)))
 
 

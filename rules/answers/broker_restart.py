@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from rules.claims.claim import Question
+from rules.claims.statement import claims_of
 from rules.facts.freshness import log_age_problem
 from rules.facts.offline_partitions import named_ones
 from rules.facts.quorum import Facts
@@ -18,8 +20,10 @@ from rules.formatting import and_join, ms_text, numbered, plural
 from rules.model.history import NeededReplica, TopicPartition
 from rules.model.identifiers import Millis, NodeId
 from rules.remedies.bootstrap_address import broker_bootstrap
+from rules.remedies.step import does
 
 _MOST_NAMED = 3
+_MOST_STEPS = 8
 _SILENT_MS = 5_000
 """A broker fetches the metadata log twice a second, and is fenced nine seconds after its process fails
 (broker.session.timeout.ms): until then the log shows it as alive, and its replicas as in sync."""
@@ -97,6 +101,14 @@ def broker_restart(facts: Facts, node: NodeId, terms: RestartTerms) -> BrokerRes
             one_replica=_sum(groups.alone),
         ),
     )
+
+
+def restart_costs(facts: Facts, remedy: Iterable[str]) -> Iterator[str]:
+    """Yields the steps that say what a remedy costs which restarts brokers that run, as `safe-to-restart` does."""
+    advised = {claim.node for claim in claims_of(remedy) if claim.question is Question.ADVISED}
+    for node in sorted(node for node in advised if node is not None and node in facts.quorum.brokers)[:_MOST_STEPS]:
+        for why in broker_restart(facts, node, NO_TERMS).against:
+            yield does(f"# What a restart of broker {node} costs now: {why}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

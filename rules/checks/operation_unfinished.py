@@ -40,7 +40,6 @@ What not to do
 
 from collections.abc import Iterable, Sequence
 
-from rules.answers.broker_restart import NO_TERMS, broker_restart
 from rules.answers.now import over
 from rules.facts.freshness import fresh_poll
 from rules.facts.needs import Need
@@ -267,7 +266,6 @@ def _shutdown(facts: Facts, broker: BrokerRegistration, since: Millis, newest: M
             f"# Read in the log of broker {broker.id} what its shutdown waits for",
             "# Compare last-applied-record-lag-ms of kafka.server:type=broker-metadata-metrics on the other brokers: "
             "one that does not apply the metadata holds every controlled shutdown",
-            *(f"# Until it is back: {why}" for why in broker_restart(facts, broker.id, NO_TERMS).against),
             restarts(
                 f"# If its log stands still, take a thread dump and end its process, then start broker {broker.id}",
                 broker.id,

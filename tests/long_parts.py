@@ -49,9 +49,9 @@ def _in(folder: str, *names: str) -> tuple[str, ...]:
 PARTS = (
     Part(
         name="core",
-        about="without Kafka and Spark: forecasts of 100,000 states, recordings",
-        minutes=40,
-        places=("sinks", "unit", *_in("simulation", "forecast")),
+        about="without Kafka and Spark: forecasts of 100,000 states, rolls of 10,000 clusters, recordings",
+        minutes=48,
+        places=("sinks", "unit", *_in("simulation", "broker_rolls", "forecast")),
     ),
     Part(
         name="simulation",

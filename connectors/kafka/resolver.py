@@ -60,7 +60,7 @@ def read_hosts(path: Path, host: str) -> tuple[str, ...]:
     addresses: list[str] = []
     for line in text.splitlines():
         address, *names = line.partition("#")[0].split() or [""]
-        if _is_address(address) and normalized in map(_normalized, names):
+        if is_address(address) and normalized in map(_normalized, names):
             addresses.append(address)
     return tuple(dict.fromkeys(addresses))
 
@@ -90,7 +90,7 @@ class Resolver:
         Raises:
             ObservationError: UNRESOLVABLE or RESOLVER_FAILED.
         """
-        if _is_address(host):
+        if is_address(host):
             return (host,)
         override = self._overrides.get(_normalized(host))
         if override is not None:
@@ -113,7 +113,8 @@ def _normalized(host: str) -> str:
     return host.rstrip(".").lower()
 
 
-def _is_address(text: str) -> bool:
+def is_address(text: str) -> bool:
+    """Returns whether this is an address and no name."""
     try:
         ipaddress.ip_address(text)
     except ValueError:

@@ -19,7 +19,7 @@ from connectors.kafka.credentials import tls_context, uses_tls
 from connectors.kafka.error_classification import MOST_SPECIFIC_FIRST, error_from_errno
 from connectors.kafka.event_loop import EventLoop
 from rules.model.identifiers import Millis
-from rules.model.monitoring import Reason, ServerCertificate
+from rules.model.monitoring import ENCRYPTION, Reason, ServerCertificate
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -319,11 +319,17 @@ def _key(certificate: "x509.Certificate") -> str | None:
 def _usages(certificate: "x509.Certificate") -> tuple[str, ...]:
     from cryptography import x509
 
+    found = certificate.extensions
     try:
-        listed = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
+        signs = [one.value.digital_signature for one in found if isinstance(one.value, x509.KeyUsage)]
+        listed = [
+            each.dotted_string for one in found if isinstance(one.value, x509.ExtendedKeyUsage) for each in one.value
+        ]
+    except (x509.DuplicateExtension, ValueError):
         return ()
-    return tuple(sorted(_USAGES.get(one.dotted_string, one.dotted_string) for one in listed)[:_MOST_SENT])
+    return tuple(
+        sorted([*(_USAGES.get(one, one) for one in listed), *(ENCRYPTION for one in signs if not one)])[:_MOST_SENT]
+    )
 
 
 def _context_without_trust() -> ssl.SSLContext:

@@ -7,6 +7,9 @@ CLUSTER_ACTION, as Vote, BeginQuorumEpoch and Fetch of a peer do (ControllerApis
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,18 +18,25 @@ from connectors.gather.connectivity_check import ConnectivityCheck, check_connec
 from connectors.gather.endpoint_probe import probe_once
 from connectors.gather.node_directory import ProbeTarget
 from connectors.kafka.cluster_connection import ClusterConnection
+from connectors.kafka.resolver import is_address
 from connectors.logdir.log_dir_files import PARTITION, MetaProperties, find_partition, open_files, read_meta_properties
 from connectors.logdir.log_dir_reader import VoterSetReader
 from connectors.logdir.start_files import start_problems
 from connectors.process.wall_clock import wall_ms
+from connectors.witness.kafka_tools import KafkaTools, LeaderSaid
+from connectors.witness.node_jvm import HOSTS_FILE, NodeJvm, node_jvm
 from connectors.witness.node_properties import NodeProperties, read_node_properties
 from rules.formatting import shortened
 from rules.model.identifiers import Endpoint, Millis, NodeId, at_listener
-from rules.model.monitoring import Answer, Connection, Probe, Reason, Resolution
+from rules.model.monitoring import ENCRYPTION, Answer, CertificateFault, Connection, Probe, Reason, Resolution
 from rules.model.replica import Poll
-from rules.model.witness import MOST_PEERS, DialStep, PeerDial, Reached, WitnessRow
+from rules.model.witness import MOST_PEERS, DialledBy, DialStep, PeerDial, Reached, WitnessRow
 
 _WHY = 200
+_AT_ONCE = 4
+"""So many JVMs of Kafka's tools run at the same time."""
+_WEAK = "too weak)"
+"""How OpenSSL's words of a key or a digest end."""
 _REFUSED: Mapping[Reason | None, DialStep] = {
     **dict.fromkeys((Reason.TLS_FAILED, Reason.WRONG_PROTOCOL), DialStep.TLS),
     Reason.NOT_AUTHENTICATED: DialStep.LOGIN,
@@ -39,22 +49,25 @@ _STEPS = {
 }
 
 
-def witness(file: Path, *, timeout_s: float, log: VoterSetReader) -> WitnessRow:
+def witness(file: Path, *, timeout_s: float, log: VoterSetReader, kafka: Path | None = None) -> WitnessRow:
     """Returns what the host of a controller sees of the others. Blocks for some request timeouts.
 
     Args:
         file: the properties file with which the node is started.
         timeout_s: for each step of a dial.
         log: has read the node's own log as far as an attempt before this one.
+        kafka: an installation of Kafka, whose tools dial; None: kraftwatch dials.
 
     Raises:
         UsageError: the file, or one that it names, cannot be read, or it is not that of a controller.
     """
     began_ms = wall_ms()
-    with TemporaryDirectory(prefix="kraftwatch-") as scratch:
-        properties = read_node_properties(file, Path(scratch))
+    jvm = node_jvm(file)
+    with TemporaryDirectory(prefix="kraftwatch-") as folder:
+        properties = read_node_properties(file, Path(folder), jvm)
         partition = _partition(properties.log_dir)
         meta = read_meta_properties(partition)
+        cluster_id = None if meta is None else meta.cluster_id
         recorded = _recorded(partition, log) or _static(properties)
         checks: Sequence[ConnectivityCheck] = ()
         peers: Sequence[PeerDial] = ()
@@ -63,13 +76,28 @@ def witness(file: Path, *, timeout_s: float, log: VoterSetReader) -> WitnessRow:
             cluster = ClusterConnection(
                 name=f"controller {properties.node}",
                 bootstrap=tuple(dict.fromkeys([*places, *properties.bootstrap])),
-                cluster_id=None if meta is None else meta.cluster_id,
+                cluster_id=cluster_id,
                 options=properties.options,
+                hosts_file=jvm.settings.get(HOSTS_FILE),
                 request_timeout_ms=round(timeout_s * 1_000),
             )
             checks = check_connectivity(cluster)
-            peers = list(_peers(properties, cluster, recorded or _listed(properties, checks), checks, timeout_s))
-    return _row(properties, partition, meta, checks, peers[:MOST_PEERS], began_ms)
+            voters = recorded or _listed(properties, checks)
+            peers = list(_peers(properties, jvm, cluster, voters, checks, timeout_s))
+        elif kafka is not None:
+            peers = [_not_dialled(properties, node, endpoint) for node, endpoint in _others(properties, recorded)]
+        said = _said(checks, properties.node)
+        if kafka is not None:
+            tools = KafkaTools(kafka, Path(folder), client=properties.client, jvm=jvm, timeout_s=timeout_s)
+            with ThreadPoolExecutor(_AT_ONCE) as threads:
+                peers = list(threads.map(partial(_by_kafka, tools, cluster_id), peers))
+            said = said or tools.leader([peer.endpoint for peer in peers], properties.node)
+    peers = [_if_known(jvm, peer) for peer in peers[:MOST_PEERS]]
+    row = _row(properties, partition, meta, peers, said, began_ms)
+    if kafka is None:
+        return row
+    login = row.login or properties.client.get("sasl.mechanism", "")
+    return replace(row, dialled_by=DialledBy.KAFKA, not_dialled="", login=login)
 
 
 def _partition(log_dir: Path) -> Path:
@@ -102,12 +130,10 @@ def _row(
     properties: NodeProperties,
     partition: Path,
     meta: MetaProperties | None,
-    checks: Sequence[ConnectivityCheck],
     peers: Sequence[PeerDial],
+    said: LeaderSaid | None,
     began_ms: Millis,
 ) -> WitnessRow:
-    poll = _poll(checks)
-    listed = () if poll is None else (row.key for row in poll.voters if row.key.id == properties.node)
     problems = start_problems(partition) if partition.is_dir() else ()
     return WitnessRow(
         node=properties.node,
@@ -116,13 +142,21 @@ def _row(
         login=properties.login,
         peers=tuple(peers),
         not_dialled=properties.unusable,
-        leader_ahead_ms=next((check.skew_ms for check in checks if check.skew_ms is not None), None),
+        leader_ahead_ms=None if said is None else said.ahead_ms,
         directory_id=None if meta is None else meta.directory_id,
-        listed_directory_ids=tuple(sorted(key.directory_id for key in listed if key.directory_id is not None)),
+        listed_directory_ids=() if said is None else said.directory_ids,
         free_bytes=_free_bytes(properties.log_dir),
         ends_start=tuple(shortened(one.with_step, _WHY) for one in problems if one.ends),
         may_end_start=tuple(shortened(one.with_step, _WHY) for one in problems if not one.ends),
     )
+
+
+def _said(checks: Sequence[ConnectivityCheck], node: NodeId) -> LeaderSaid | None:
+    poll, ahead_ms = _poll(checks), next((check.skew_ms for check in checks if check.skew_ms is not None), None)
+    if poll is None or ahead_ms is None:
+        return None
+    listed = (row.key.directory_id for row in poll.voters if row.key.id == node)
+    return LeaderSaid(ahead_ms=ahead_ms, directory_ids=tuple(sorted(filter(None, listed))))
 
 
 def _free_bytes(folder: Path) -> int | None:
@@ -132,25 +166,32 @@ def _free_bytes(folder: Path) -> int | None:
         return None
 
 
+def _others(properties: NodeProperties, voters: Mapping[NodeId, Endpoint]) -> list[tuple[NodeId, Endpoint]]:
+    return [(node, endpoint) for node, endpoint in sorted(voters.items()) if node != properties.node]
+
+
+def _not_dialled(properties: NodeProperties, node: NodeId, endpoint: Endpoint) -> PeerDial:
+    return PeerDial(
+        node=node, endpoint=str(endpoint), reached=Reached.UNKNOWN, why=shortened(properties.unusable, _WHY)
+    )
+
+
 def _peers(
     properties: NodeProperties,
+    jvm: NodeJvm,
     cluster: ClusterConnection,
     voters: Mapping[NodeId, Endpoint],
     checks: Sequence[ConnectivityCheck],
     timeout_s: float,
 ) -> Iterator[PeerDial]:
     """Yields the dial of each other voter; without any that is known, each address that does not answer."""
-    targets = [
-        ProbeTarget(node=node, endpoint=endpoint)
-        for node, endpoint in sorted(voters.items())
-        if node != properties.node
-    ]
+    targets = [ProbeTarget(node=node, endpoint=endpoint) for node, endpoint in _others(properties, voters)]
     took = {str(check.address): check.took_ms for check in checks}
     # Resolution, connection, TLS, login and two requests.
     probes = probe_once(cluster, targets, within_s=6 * timeout_s)
     for target in targets:
         place = str(target.endpoint)
-        reached, step, why = _outcome(probes.get(target))
+        reached, step, why = _outcome(properties, jvm, target, probes.get(target))
         yield PeerDial(
             node=target.node,
             endpoint=place,
@@ -163,6 +204,37 @@ def _peers(
         if check.failure is not None:
             why, place = shortened(check.failure[1].detail, _WHY), str(check.address)
             yield PeerDial(node=None, endpoint=place, reached=Reached.UNKNOWN, why=why, took_ms=check.took_ms)
+
+
+def _by_kafka(tools: KafkaTools, cluster_id: str | None, peer: PeerDial) -> PeerDial:
+    """Returns how Kafka's tools dial a voter that kraftwatch has dialled.
+
+    They show how far it gets, up to the login; what a peer is permitted and who answers, a Fetch of kraftwatch.
+    """
+    if peer.node is None:
+        return peer
+    said = tools.dial(peer.endpoint, cluster_id)
+    if said.logs_in and (peer.reached is Reached.YES or peer.step in (DialStep.PERMISSION, DialStep.NODE)):
+        return peer
+    if said.reached is Reached.YES:
+        said = tools.proved(peer.endpoint, peer.node)
+    elif said.reached is Reached.UNKNOWN and said.step is None and peer.reached is Reached.NO:
+        return peer
+    # Of a trust store in which Java trusts nothing Kafka's tool only says that its time is over.
+    whys = (said.why, peer.why) if said.reached is Reached.UNKNOWN and said.step is None else (said.why,)
+    return replace(
+        peer,
+        reached=said.reached,
+        step=said.step if said.reached is Reached.NO else None,
+        why=shortened("; ".join(filter(None, whys)), _WHY),
+    )
+
+
+def _if_known(jvm: NodeJvm, peer: PeerDial) -> PeerDial:
+    """Returns a dial that says it was reached only if the node's JVM dials as its options are known here."""
+    if peer.reached is not Reached.YES or not jvm.unknown:
+        return peer
+    return replace(peer, reached=Reached.UNKNOWN, why=jvm.unknown)
 
 
 def _listed(properties: NodeProperties, checks: Sequence[ConnectivityCheck]) -> Mapping[NodeId, Endpoint]:
@@ -182,8 +254,13 @@ def _poll(checks: Sequence[ConnectivityCheck]) -> Poll | None:
     return next((check.quorum for check in checks if isinstance(check.quorum, Poll)), None)
 
 
-def _outcome(probe: Probe | None) -> tuple[Reached, DialStep | None, str]:
+def _outcome(
+    properties: NodeProperties, jvm: NodeJvm, target: ProbeTarget, probe: Probe | None
+) -> tuple[Reached, DialStep | None, str]:
     """Returns whether a dial reached the voter, which step failed, and why."""
+    host = target.endpoint.host
+    if not is_address(host) and not jvm.resolves(host):
+        return Reached.NO, DialStep.NAME, f"{host} is not in -D{HOSTS_FILE}, from which the node's JVM resolves"
     if probe is None:
         return Reached.UNKNOWN, None, "the dial was not over in time, or this host has no file descriptor left"
     if probe.resolution is not Resolution.RESOLVED:
@@ -191,6 +268,38 @@ def _outcome(probe: Probe | None) -> tuple[Reached, DialStep | None, str]:
     if probe.connection is not Connection.ACCEPTED:
         return Reached.NO, DialStep.CONNECTION, probe.detail
     if probe.answer is Answer.THIS_CLUSTER:
-        return Reached.YES, None, ""
+        return _as_java(properties, jvm, probe)
     step = _REFUSED.get(probe.reason) if probe.answer is Answer.NOT_ALLOWED else _STEPS.get(probe.answer)
-    return (Reached.UNKNOWN if step is None else Reached.NO), step, probe.detail
+    if step is None or (step is DialStep.TLS and _is_openssls(probe)):
+        return Reached.UNKNOWN, None, probe.detail
+    return Reached.NO, step, probe.detail
+
+
+def _as_java(properties: NodeProperties, jvm: NodeJvm, probe: Probe) -> tuple[Reached, DialStep | None, str]:
+    """Returns what a dial that reached the voter shows of the node's Java."""
+    certificate = probe.certificate
+    if certificate is not None:
+        version, _, suite = (certificate.suite or "").partition(" ")
+        exchanged_by_rsa = version == "TLSv1.2" and not suite.startswith(("ECDHE-", "DHE-"))
+        if ENCRYPTION in certificate.usages and not exchanged_by_rsa:
+            why = "the key usage of its certificate has no digital signature, which Java requires"
+            return Reached.NO, DialStep.TLS, why
+        # Python offers all suites of TLS 1.3; Java 24 refuses those whose key exchange is RSA.
+        offered = version != "TLSv1.3" or not properties.suites or suite in properties.suites
+        if exchanged_by_rsa or not offered:
+            why = f"the two agreed on {suite}, which the node's Java may not offer: give --kafka DIR, Kafka's folder"
+            return Reached.UNKNOWN, None, why
+    if jvm.ipv4_only and any(":" in one for one in probe.addresses):
+        return Reached.UNKNOWN, None, "the node's JVM dials no IPv6 address (java.net.preferIPv4Stack)"
+    return Reached.YES, None, ""
+
+
+def _is_openssls(probe: Probe) -> bool:
+    """Returns whether OpenSSL refuses a certificate that Java may accept: with a key or a digest that is weak, or of an
+    authority in the trust store that has expired."""
+    presented = probe.certificate
+    if presented is None:
+        return False
+    if presented.fault is CertificateFault.EXPIRED:
+        return (presented.expires_at_ms or 0) > wall_ms()
+    return presented.fault is None and probe.detail.endswith(_WEAK)

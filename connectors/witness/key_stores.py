@@ -1,10 +1,10 @@
-"""A node's trust store and key store as PEM files: PEM, PKCS12, and JKS where this host has Java's keytool."""
+"""A node's trust store and key store as PEM files. What is not PEM is read by the keytool of the node's Java."""
 
 import os
 import re
-import shutil
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
 Setting = Callable[[str], str]
 """Returns a setting of Kafka; empty if there is none."""
-_JKS = b"\xfe\xed\xfe\xed"
-"""How a JKS file begins. Java reads PKCS12 too where the type is JKS (keystore.type.compat)."""
 _PEM = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----([A-Za-z0-9+/=\s]+)-----END")
 _LARGEST = 16 * 1024**2
 _KEYTOOL_S = 60
+_VARIABLE = "KRAFTWATCH_STORE"
+"""The environment variable from which keytool reads the password of a store."""
+_ENGLISH = ("-J-Duser.language=en", "-J-Duser.country=US")
+_ENTRY = re.compile(r"^Alias name:", re.MULTILINE)
 
 
 class UnusableError(Exception):
@@ -40,43 +42,55 @@ def content_of(file: Path) -> bytes:
         raise UsageError(f"cannot read {file}: {(problem.strerror or 'unreadable').lower()}{advice}") from None
 
 
-def trust_options(of: Setting, scratch: Path) -> dict[str, str]:
-    """Returns the option of the certificates that the node trusts."""
+def trust_options(of: Setting, scratch: Path, keytool: Path | None) -> dict[str, str]:
+    """Returns the option of the certificates that the node trusts.
+
+    Which entries of a store Java trusts, its own keytool lists: a PKCS12 file may hold others.
+    """
     location, kind = of("ssl.truststore.location"), of("ssl.truststore.type").upper()
     if kind == "PEM":
         if inline := of("ssl.truststore.certificates"):
-            return {"ssl_cafile": _written(scratch / "trust.pem", _lines(inline))}
+            return {"ssl_cafile": written(scratch / "trust.pem", _lines(inline))}
         return {"ssl_cafile": _named(location, "ssl.truststore.location")}
     if not location:
         raise UnusableError(
             "ssl.truststore.location is missing: the node trusts what its Java does, which kraftwatch does not read"
         )
-    store = _pkcs12(location, of("ssl.truststore.password"))
-    trusted = (*store.additional_certs, *filter(None, (store.cert,)))
-    return {"ssl_cafile": _written(scratch / "trust.pem", _pem(one.certificate for one in trusted))}
+    listed = _listed(keytool, location, content_of(Path(location)), of("ssl.truststore.password"))
+    # TrustStoreUtil.getTrustedCerts: of an entry with a key its own certificate, not the chain.
+    entries = [_PEM.findall(entry) for entry in _ENTRY.split(listed.decode("utf-8", "replace"))]
+    trusted = "".join(
+        f"-----BEGIN {kind}-----{text}-----END {kind}-----\n" for (kind, text), *_ in filter(None, entries)
+    )
+    if not trusted:
+        raise UnusableError(
+            f"{location} holds no certificate that Java trusts: was it made by OpenSSL without -jdktrust, or is "
+            "ssl.truststore.password missing?"
+        )
+    return {"ssl_cafile": written(scratch / "trust.pem", trusted.encode())}
 
 
-def key_options(of: Setting, scratch: Path) -> dict[str, str]:
+def key_options(of: Setting, scratch: Path, keytool: Path | None) -> dict[str, str]:
     """Returns the options of the node's own certificate and key; none if it has none."""
     location, kind = of("ssl.keystore.location"), of("ssl.keystore.type").upper()
     password = {"ssl_password": of("ssl.key.password")} if of("ssl.key.password") else {}
     if kind == "PEM" and of("ssl.keystore.key"):
         text = f"{of('ssl.keystore.key')}\n{of('ssl.keystore.certificate.chain')}\n"
-        return {"ssl_certfile": _written(scratch / "own.pem", _lines(text)), **password}
+        return {"ssl_certfile": written(scratch / "own.pem", _lines(text)), **password}
     if not location:
         return {}
     if kind == "PEM":
         return {"ssl_certfile": location, **password}
     from cryptography.hazmat.primitives import serialization
 
-    store = _pkcs12(location, of("ssl.keystore.password"))
+    store = _pkcs12(location, of("ssl.keystore.password"), keytool)
     if store.key is None or store.cert is None:
         raise UnusableError(f"{location} has no key with a certificate")
     key = store.key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     chain = _pem([store.cert.certificate, *(one.certificate for one in store.additional_certs)])
-    return {"ssl_certfile": _written(scratch / "own.pem", key + chain)}
+    return {"ssl_certfile": written(scratch / "own.pem", key + chain)}
 
 
 def _named(location: str, name: str) -> str:
@@ -99,47 +113,62 @@ def _pem(certificates: Iterable[object]) -> bytes:
     return b"".join(one.public_bytes(Encoding.PEM) for one in certificates)  # type: ignore[attr-defined]
 
 
-def _written(file: Path, content: bytes) -> str:
+def written(file: Path, content: bytes) -> str:
+    """Writes a file that nobody else can read, and returns its path."""
     file.touch(mode=0o600)
     file.write_bytes(content)
     return str(file)
 
 
-def _pkcs12(location: str, password: str) -> "PKCS12KeyAndCertificates":
+def _pkcs12(location: str, password: str, keytool: Path | None) -> "PKCS12KeyAndCertificates":
+    """Reads a key store; one that is no PKCS12 file, or encrypted in an old way, is converted first."""
     from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 
     content = content_of(Path(location))
-    if content.startswith(_JKS):
-        content = _converted(location, content, password)
-    try:
+    with suppress(ValueError):
         return load_pkcs12(content, password.encode() or None)
+    try:
+        return load_pkcs12(_converted(keytool, location, content, password), password.encode() or None)
     except ValueError:
-        raise UnusableError(f"{location} cannot be read as PKCS12 with its password") from None
+        raise UnusableError(f"{location} cannot be read with its password") from None
 
 
 @lru_cache(maxsize=8)
-def _converted(location: str, content: bytes, password: str) -> bytes:
-    """Returns a JKS file as PKCS12, by the keytool of this host: once, as long as its content stays.
+def _listed(keytool: Path | None, location: str, content: bytes, password: str) -> bytes:
+    """Returns what Java's keytool lists of a store: once, as long as its content stays."""
+    options = ("-list", "-rfc", *_ENGLISH, "-keystore")
+    return _run_keytool(keytool, location, content, options, "-storepass:env", password)
 
-    The password is no argument of the program: others could read it.
-    """
-    keytool = shutil.which("keytool")
-    if keytool is None:
-        raise UnusableError(f"{location} is a JKS file, and no keytool is found: put Java's bin folder on the PATH")
+
+@lru_cache(maxsize=8)
+def _converted(keytool: Path | None, location: str, content: bytes, password: str) -> bytes:
+    """Returns a store as PKCS12 that is not encrypted in an old way: once, as long as its content stays."""
     with TemporaryDirectory(prefix="kraftwatch-") as folder:
-        source, target = Path(folder) / "store.jks", Path(folder) / "store.p12"
-        source.write_bytes(content)
-        stores = ("-srckeystore", str(source), "-destkeystore", str(target), "-deststoretype", "PKCS12")
-        passwords = ("-srcstorepass:env", "KRAFTWATCH_STORE", "-deststorepass:env", "KRAFTWATCH_STORE")
+        target = Path(folder) / "store.p12"
+        to = ("-destkeystore", str(target), "-deststoretype", "PKCS12", "-deststorepass:env", _VARIABLE)
+        options = ("-importkeystore", "-noprompt", *to, "-srckeystore")
+        _run_keytool(keytool, location, content, options, "-srcstorepass:env", password)
+        return target.read_bytes() if target.exists() else b""
+
+
+def _run_keytool(
+    keytool: Path | None, location: str, content: bytes, options: Sequence[str], secret: str, password: str
+) -> bytes:
+    """Returns what keytool prints of a store. The password is no argument: others could read it."""
+    if keytool is None:
+        raise UnusableError(
+            f"{location} is read by Java's keytool, and none is found: put Java's bin folder on the PATH"
+        )
+    with TemporaryDirectory(prefix="kraftwatch-") as folder:
+        source = written(Path(folder) / "store", content)
         try:
-            subprocess.run(
-                [keytool, "-importkeystore", "-noprompt", *stores, *passwords],
-                env={**os.environ, "KRAFTWATCH_STORE": password},
-                stdin=subprocess.DEVNULL,
+            return subprocess.run(
+                [keytool, *options, source, *((secret, _VARIABLE) if password else ())],
+                env={**os.environ, _VARIABLE: password},
+                input=b"\n",
                 capture_output=True,
                 timeout=_KEYTOOL_S,
                 check=True,
-            )
-            return target.read_bytes()
+            ).stdout
         except (OSError, subprocess.SubprocessError):
-            raise UnusableError(f"{location} is a JKS file that keytool cannot convert with its password") from None
+            raise UnusableError(f"{location} cannot be read by keytool with its password") from None

@@ -7,7 +7,7 @@ alone.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from connectors.kafka.credentials import TLS_VERSIONS, tls_context, uses_login, 
 from connectors.logdir.log_dir_files import properties_of
 from connectors.settings.sections import host_port
 from connectors.witness.key_stores import UnusableError, content_of, key_options, trust_options
+from connectors.witness.node_jvm import LOGIN_FILE, NodeJvm
 from rules.model.identifiers import NodeId
 
 _PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
@@ -28,7 +29,14 @@ _JAAS_MODULES = {
     "org.apache.kafka.common.security.plain.PlainLoginModule": ("PLAIN",),
     "org.apache.kafka.common.security.scram.ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
 }
+_BY_KAFKA = "; with --kafka DIR Kafka's own tools dial"
 _ESCAPED = re.compile(r"\\(.)")
+_JAAS_COMMENT = re.compile(r"/\*.*?\*/|^\s*//[^\n]*", re.DOTALL | re.MULTILINE)
+_JAAS_SECTION = r'(?:^|[\s;}}]){name}\s*\{{((?:"(?:\\.|[^"\\])*"|[^"}}])*)\}}'
+_CLIENT = ("ssl.", "sasl.", "config.providers", "security.providers")
+"""What a client of Kafka has under the same name as a node."""
+_LISTENERS_OWN = ("sasl.jaas.config", "sasl.login.")
+"""What counts only with the prefix of the listener and of the mechanism (LoginManager.configuredClassOrDefault)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,22 +56,28 @@ class NodeProperties:
     """Where it, or this node itself, learns of the voters."""
     options: Mapping[str, str | int | bool | None] = field(repr=False)
     """Of a `ClusterConnection`, which is not logged either."""
+    suites: frozenset[str]
+    """Its ssl.cipher.suites; empty: all that its Java has."""
+    client: Mapping[str, str] = field(repr=False)
+    """The properties with which one of Kafka's tools dials as the node does."""
     unusable: str = ""
     """Why this host cannot dial as the node does, and what to do; empty if it can."""
 
 
-def read_node_properties(file: Path, scratch: Path) -> NodeProperties:
+def read_node_properties(file: Path, scratch: Path, jvm: NodeJvm) -> NodeProperties:
     """Reads the properties file of a controller.
 
     Args:
         file: the file with which the node is started.
+        jvm: the JVM that runs with it.
         scratch: an empty folder that nobody else can read: keys that are not in PEM files are written there.
 
     Raises:
         UsageError: the file or one that it names cannot be read, or it is not that of a controller.
     """
-    settings = _Settings(file, _resolved(file, properties_of(content_of(file))))
-    options, login, unusable = dict[str, str | int | bool | None](), "", ""
+    values = properties_of(content_of(file))
+    settings = _Settings(file, _resolved(file, values), jvm)
+    options, login, unusable = dict[str, str | int | bool | None](), "", jvm.unlike
     try:
         login = settings.login(options, scratch)
     except UnusableError as problem:
@@ -76,6 +90,8 @@ def read_node_properties(file: Path, scratch: Path) -> NodeProperties:
         voters=settings.voters,
         bootstrap=settings.bootstrap,
         options=options,
+        suites=frozenset() if unusable else settings.suites,
+        client=_Settings(file, values, jvm).client,
         unusable=unusable,
     )
 
@@ -83,9 +99,10 @@ def read_node_properties(file: Path, scratch: Path) -> NodeProperties:
 class _Settings:
     """The values of one file, for the listener at which the node dials others."""
 
-    def __init__(self, file: Path, values: Mapping[str, str]) -> None:
+    def __init__(self, file: Path, values: Mapping[str, str], jvm: NodeJvm) -> None:
         self._file = file
         self._values = values
+        self._jvm = jvm
         names = self._list("controller.listener.names")
         if not names:
             raise UsageError(f"{file} has no controller.listener.names: give the properties file of a controller")
@@ -100,11 +117,13 @@ class _Settings:
 
     def of(self, name: str) -> str:
         """Returns a setting of the listener, else the general one; empty if there is none."""
-        value = self._values.get(self._prefix + name, self._values.get(name, "")).strip()
+        return self._provided(name, self._values.get(self._prefix + name, self._values.get(name, "")).strip())
+
+    def _provided(self, name: str, value: str) -> str:
         if "${" in value and self._general("config.providers"):
             raise UnusableError(
                 f"{name} comes from a config provider that kraftwatch does not read: it reads FileConfigProvider and "
-                "DirectoryConfigProvider"
+                f"DirectoryConfigProvider{_BY_KAFKA}"
             )
         return value
 
@@ -183,8 +202,8 @@ class _Settings:
         return protocol
 
     def _tls(self, options: dict[str, str | int | bool | None], scratch: Path) -> str:
-        options |= trust_options(self.of, scratch)
-        options |= key_options(self.of, scratch)
+        options |= trust_options(self.of, scratch, self._jvm.keytool)
+        options |= key_options(self.of, scratch, self._jvm.keytool)
         options["ssl_partial_chain"] = True
         # Kafka's default is https; a value that is set and empty checks no name.
         name = "ssl.endpoint.identification.algorithm"
@@ -197,36 +216,76 @@ class _Settings:
             raise UnusableError(f"this host cannot do the node's TLS: {problem.detail}") from problem
         return "" if "ssl_certfile" not in options else "the node's certificate"
 
+    @property
+    def suites(self) -> frozenset[str]:
+        """The cipher suites to which the node is restricted."""
+        return frozenset(one.strip() for one in self.of("ssl.cipher.suites").split(",") if one.strip())
+
     def _versions_and_ciphers(self) -> dict[str, str]:
         listed = self.of("ssl.enabled.protocols") or ",".join(TLS_VERSIONS)
-        versions = sorted({one.strip() for one in listed.split(",")} & {*TLS_VERSIONS})
-        suites = [one.strip() for one in self.of("ssl.cipher.suites").split(",") if one.strip()]
-        ciphers = [name for one in suites if (name := _openssl_name(one)) is not None]
+        # A client of this SSLContext offers nothing newer, whatever is enabled.
+        newest = self.of("ssl.protocol") or max(TLS_VERSIONS)
+        versions = sorted(one for one in {one.strip() for one in listed.split(",")} & {*TLS_VERSIONS} if one <= newest)
+        suites = self.suites
+        ciphers = [name for one in sorted(suites) if (name := _openssl_name(one)) is not None]
         if suites:
             # Each suite is of one version of TLS: without a suite the version is not offered.
             known = {*(["TLSv1.2"] if ciphers else []), *(["TLSv1.3"] if len(ciphers) < len(suites) else [])}
             versions = [one for one in versions if one in known]
         if not versions:
-            raise UnusableError("ssl.enabled.protocols and ssl.cipher.suites leave neither TLSv1.2 nor TLSv1.3")
+            raise UnusableError(
+                "ssl.protocol, ssl.enabled.protocols and ssl.cipher.suites leave neither TLSv1.2 nor TLSv1.3"
+            )
         found = {"ssl_minimum_version": versions[0], "ssl_maximum_version": versions[-1]}
-        return found | ({"ssl_ciphers": ":".join(ciphers)} if ciphers else {})
+        return found | {"ssl_ciphers": ":".join(ciphers or _ALL_SUITES)}
+
+    @property
+    def _mechanism(self) -> str:
+        return self._general("sasl.mechanism.controller.protocol") or "GSSAPI"
+
+    def _jaas(self) -> str:
+        """Returns the node's login: of its listener, else of the JAAS file of its JVM (JaasContext); empty without."""
+        # Without the listener's prefix it is none of the listener's JAAS context.
+        key = f"{self._prefix}{self._mechanism.lower()}.sasl.jaas.config"
+        file = self._jvm.settings.get(LOGIN_FILE, "").removeprefix("=")
+        if self._values.get(key, "").strip() or not file:
+            return self._values.get(key, "").strip()
+        text = _JAAS_COMMENT.sub("", content_of(Path(file)).decode("utf-8", "replace"))
+        names = (f"{self.listener.lower()}.KafkaServer", "KafkaServer")
+        found = (re.search(_JAAS_SECTION.format(name=re.escape(name)), text) for name in names)
+        return next((" ".join(one[1].split()) for one in found if one), "")
+
+    @property
+    def client(self) -> Mapping[str, str]:
+        """The properties of a client that dials as the node does (ChannelBuilders.clientChannelBuilder)."""
+        own = {name.removeprefix(self._prefix): value for name, value in self._under(self._prefix)}
+        mechanism = f"{self._mechanism.lower()}."
+        found = {name: value for name, value in self._values.items() if not name.startswith(_LISTENERS_OWN)}
+        found |= {name: value for name, value in own.items() if not name.startswith(_LISTENERS_OWN)}
+        found |= {name.removeprefix(mechanism): value for name, value in own.items() if name.startswith(mechanism)}
+        kept = {name: value for name, value in found.items() if name.startswith(_CLIENT)}
+        kept["security.protocol"] = self._protocol()
+        if uses_login({"security_protocol": self._protocol()}):
+            kept |= {"sasl.mechanism": self._mechanism} | ({"sasl.jaas.config": jaas} if (jaas := self._jaas()) else {})
+        return kept
+
+    def _under(self, prefix: str) -> Iterable[tuple[str, str]]:
+        return ((name, value) for name, value in self._values.items() if name.startswith(prefix))
 
     def _sasl(self, options: dict[str, str | int | bool | None]) -> str:
-        mechanism = self._general("sasl.mechanism.controller.protocol") or "GSSAPI"
-        key = f"{mechanism.lower()}.sasl.jaas.config"
-        # Without the listener's prefix it is none of the listener's JAAS context.
-        if not self._values.get(f"{self._prefix}{key}", "").strip():
+        mechanism, jaas = self._mechanism, self._jaas()
+        name = f"{self._prefix}{mechanism.lower()}.sasl.jaas.config"
+        if not jaas:
             raise UnusableError(
-                f"{self._prefix}{key} is missing: the login is in a JAAS file of the JVM or in none, and kraftwatch "
-                "reads the properties file only"
+                f"{name} is missing: the login is in a JAAS file of the JVM or in none, and kraftwatch sees neither"
             )
-        module, *given = self.of(key).split(maxsplit=1)
+        module, *given = self._provided(name, jaas).split(maxsplit=1)
         known = {name: _unquoted(value) for name, value in _JAAS_OPTION.findall("".join(given))}
         user, password = known.get("username"), known.get("password")
         if mechanism not in _JAAS_MODULES.get(module, ()) or user is None or password is None:
             raise UnusableError(
                 f"the login by {mechanism} is not one that kraftwatch can do as the node: it reads username and "
-                "password of PLAIN and SCRAM"
+                f"password of PLAIN and SCRAM{_BY_KAFKA}"
             )
         options |= {"sasl_mechanism": mechanism, "sasl_plain_username": user, "sasl_plain_password": password}
         return f"{mechanism} as User:{user}"
@@ -236,6 +295,8 @@ def _unquoted(value: str) -> str:
     return _ESCAPED.sub(r"\1", value[1:-1]) if value.startswith('"') else value
 
 
+_ALL_SUITES = ("ECDHE+AESGCM", "ECDHE+CHACHA20", "ECDHE+AES", "DHE+AESGCM", "DHE+AES", "kRSA+AES", "!AESCCM", "!aNULL")
+"""What Java offers where no suite is listed, in OpenSSL's words: Python offers less."""
 _CIPHER = re.compile(r"TLS_(?P<exchange>\w+)_WITH_(?P<cipher>\w+)")
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from rules.model.history import NodeKind
 from rules.model.identifiers import START, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, SnapshotId
@@ -81,6 +82,11 @@ class CertificateFault(StrEnum):
     """No certificate authority that the monitor trusts has issued it."""
 
 
+ENCRYPTION: Final = "encryption alone"
+"""The usage of a certificate whose key usage allows no signatures: Java refuses it, except for suites of TLS 1.2 whose
+key exchange is RSA (EndEntityChecker); OpenSSL does not."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCertificate:
     """The certificate that a node presents in the TLS handshake, as the monitor verifies it."""
@@ -97,7 +103,8 @@ class ServerCertificate:
     key: str | None = None
     """Its key, such as `RSA 2048` or `EC secp256r1`."""
     usages: tuple[str, ...] = ()
-    """What it may be used for (extended key usage), such as `server` and `client`; empty without a limit."""
+    """What it may be used for (extended key usage), such as `server` and `client`, and `ENCRYPTION`; empty without a
+    limit."""
     chain: tuple[str, ...] = ()
     """Who issued each further certificate that is sent with it, in the order in which they are sent."""
     suite: str | None = None

@@ -20,6 +20,15 @@ class Reached(StrEnum):
     """It was not dialled as the node would, or the voter answered neither yes nor no."""
 
 
+class DialledBy(StrEnum):
+    """Whose TLS and login dialled the others."""
+
+    PYTHON = "python"
+    """kraftwatch's own: Python's TLS, and the logins PLAIN and SCRAM."""
+    KAFKA = "kafka"
+    """Kafka's own tools of that host, with the node's Java; what they cannot show, kraftwatch's own."""
+
+
 class DialStep(StrEnum):
     """The step of a dial that failed, in order."""
 
@@ -78,6 +87,8 @@ class WitnessRow:
     """How it logs in to the others, such as `PLAIN as User:ctl`; no secret."""
     peers: tuple[PeerDial, ...]
     """The other voters, by node id."""
+    dialled_by: DialledBy = DialledBy.PYTHON
+    """Whose TLS and login dialled them."""
     not_dialled: str = ""
     """Why this host cannot dial as the node does, and what to do; empty if it can."""
     leader_ahead_ms: int | None = None

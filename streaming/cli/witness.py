@@ -14,7 +14,7 @@ from connectors.process.wall_clock import steady_ms
 from connectors.settings.secret import Secret
 from rules.formatting import ms_text, visible
 from rules.model.identifiers import Millis
-from rules.model.witness import Reached, WitnessRow, unknown, wrong
+from rules.model.witness import DialledBy, Reached, WitnessRow, unknown, wrong
 from streaming.cli.options import AsJson, StepTimeout
 from streaming.cli.output import print_json, print_progress, stdout_console
 
@@ -65,6 +65,17 @@ def witness(
         str | None,
         typer.Option(help="The cluster's name in the job; default: the one with its cluster id.", metavar="NAME"),
     ] = None,
+    kafka: Annotated[
+        Path | None,
+        typer.Option(
+            "--kafka",
+            help="Kafka's folder on this host: its own tools dial, with the node's Java, login and config providers. "
+            "A second of CPU time for each voter.",
+            envvar="KAFKA_HOME",
+            metavar="DIR",
+            show_default=False,
+        ),
+    ] = None,
     timeout: StepTimeout = 3.0,
     as_json: AsJson = False,
 ) -> None:
@@ -87,7 +98,7 @@ def witness(
 
       kraftwatch witness /etc/kafka/controller.properties
 
-      kraftwatch witness /etc/kafka/controller.properties --json
+      kraftwatch witness /etc/kafka/controller.properties --kafka /opt/kafka
 
       kraftwatch witness /etc/kafka/controller.properties --every 60s
           --report https://kraftwatch.example.com:9847 --token-file TOKEN
@@ -98,7 +109,7 @@ def witness(
 
     log, send = VoterSetReader(), _Reporting.of(report, token_file, cluster)
     if every is None:
-        row = _dialled(properties, timeout, log)
+        row = _dialled(properties, timeout, log, kafka)
         _print(row, as_json=as_json)
         if send is not None and (problem := send.problem(row)) is not None:
             raise KraftwatchError(problem)
@@ -108,7 +119,7 @@ def witness(
         while not stop.is_set():
             began_ms = steady_ms()
             try:
-                row = replace(_dialled(properties, timeout, log), every_ms=round(1_000 * every))
+                row = replace(_dialled(properties, timeout, log, kafka), every_ms=round(1_000 * every))
                 problem = None if send is None else send.problem(row)
                 if send is None:
                     _print(row, as_json=as_json)
@@ -124,11 +135,11 @@ def witness(
             stop.wait(max(0.0, every - (steady_ms() - began_ms) / 1_000))
 
 
-def _dialled(properties: Path, timeout_s: float, log: "VoterSetReader") -> WitnessRow:
+def _dialled(properties: Path, timeout_s: float, log: "VoterSetReader", kafka: Path | None) -> WitnessRow:
     from connectors.witness.dial import witness as dial
 
     began_ms = steady_ms()
-    row = dial(properties, timeout_s=timeout_s, log=log)
+    row = dial(properties, timeout_s=timeout_s, log=log, kafka=kafka)
     return replace(row, took_ms=Millis(steady_ms() - began_ms))
 
 
@@ -194,4 +205,5 @@ def _table(row: WitnessRow) -> "RenderableType":
     ]
     login = f" ({visible(row.login)})" if row.login else ""
     tables = [table] if row.peers else []
-    return Group(Text(f"seen from the host of controller {row.node}{login}", style="bold"), *tables, *lines)
+    by = ", dialled by Kafka's tools" if row.dialled_by is DialledBy.KAFKA else ""
+    return Group(Text(f"seen from the host of controller {row.node}{login}{by}", style="bold"), *tables, *lines)

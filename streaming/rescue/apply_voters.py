@@ -29,6 +29,7 @@ from connectors.logdir.log_dir_files import (
 )
 from connectors.logdir.stopped_node import StoppedNode, stopped_node
 from connectors.metadata.field_readers import Values
+from connectors.process.kafka_home import class_path_of
 from connectors.store.stored_json import parse_json
 from rules.finding import Plain
 from rules.formatting import and_join, plural, visible
@@ -87,7 +88,7 @@ def apply_voters(
     Raises:
         UsageError: the node runs, the list may not be applied, or a file cannot be read or written.
     """
-    class_path = None if kafka_home is None else _kafka_jars(kafka_home)
+    class_path = None if kafka_home is None else class_path_of(kafka_home, "--kafka-home")
     options = {"--backup": backup, "--kafka-home": kafka_home, "--plan": plan_file}
     command = [*_command("apply", log_dir, options), "--initial-controllers", wanted, *(["--yes"] if write else [])]
     with stopped_node(log_dir, write=write, command=command) as node:
@@ -346,14 +347,6 @@ def result_json(result: RescueResult) -> dict[str, Plain]:
         "records": result.records,
         "notes": [*result.notes],
     }
-
-
-def _kafka_jars(home: Path) -> str:
-    """Returns the Java class path of a Kafka installation."""
-    for folder in (home / "libs", home):
-        if any(folder.glob("*.jar")):
-            return f"{folder}/*"
-    raise UsageError(f"--kafka-home {home}: neither it nor {home / 'libs'} holds Kafka's jars")
 
 
 def _require_kafka_reads(snapshot: Path, name: str, records: int, class_path: str) -> None:

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from connectors.errors import UsageError
 from connectors.kafka.credentials import tls_context
 from connectors.logdir.log_dir_files import properties_of
+from connectors.witness.node_jvm import LOGIN_FILE, NodeJvm
 from connectors.witness.node_properties import NodeProperties, read_node_properties
 from tests.lab_certificate_authority import LabCertificateAuthority
 
@@ -28,12 +29,15 @@ controller.quorum.bootstrap.servers=c1:9093, [fd00::2]:9093
 STORE_PASSWORD = "of-the-store"
 
 
-def read(tmp_path: Path, *lines: str) -> NodeProperties:
+_JVM = NodeJvm()
+
+
+def read(tmp_path: Path, *lines: str, jvm: NodeJvm = _JVM) -> NodeProperties:
     file, scratch = tmp_path / "controller.properties", tmp_path / "scratch"
     file.write_text(NODE + "\n".join(lines), encoding="utf-8")
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(mode=0o700)
-    return read_node_properties(file, scratch)
+    return read_node_properties(file, scratch, jvm)
 
 
 @pytest.fixture(scope="module")
@@ -119,10 +123,53 @@ def test_what_is_said_of_the_listener_comes_before_what_is_said_in_general(tmp_p
             ],
             "comes from a config provider that kraftwatch does not read",
         ),
+        (["sasl.mechanism.controller.protocol=PLAIN"], "kraftwatch sees neither"),
     ],
 )
 def test_a_login_that_is_not_in_the_file_is_not_guessed(tmp_path: Path, lines: list[str], why: str) -> None:
     assert why in read(tmp_path, "listener.security.protocol.map=CTL:SASL_PLAINTEXT", *lines).unusable
+
+
+def test_a_login_in_the_jaas_file_of_the_jvm(tmp_path: Path) -> None:
+    file = tmp_path / "jaas.conf"
+    other, own = (f'{PLAIN} required username="{name}" password="a}}b";' for name in ("other", "ctl"))
+    file.write_text(f"/* {{ */ KafkaServer {{ {other} }};\n// of the controllers\nctl.KafkaServer {{\n  {own}\n}};\n")
+    protocol = ("listener.security.protocol.map=CTL:SASL_PLAINTEXT", "sasl.mechanism.controller.protocol=PLAIN")
+    found = read(tmp_path, *protocol, jvm=NodeJvm(settings={LOGIN_FILE: str(file)}))
+
+    assert (found.login, found.options["sasl_plain_password"]) == ("PLAIN as User:ctl", "a}b")
+    assert found.client["sasl.jaas.config"] == own
+
+
+def test_the_properties_of_a_client_that_dials_as_the_node_does(tmp_path: Path) -> None:
+    found = read(
+        tmp_path,
+        "listener.security.protocol.map=CTL:SASL_PLAINTEXT",
+        "sasl.mechanism.controller.protocol=OAUTHBEARER",
+        "ssl.truststore.location=/general",
+        "listener.name.ctl.ssl.truststore.location=/of/the/listener",
+        "ssl.endpoint.identification.algorithm=",
+        "sasl.jaas.config=ignored",
+        "sasl.login.callback.handler.class=ignored",
+        "listener.name.ctl.oauthbearer.sasl.login.callback.handler.class=Handler",
+        "listener.name.ctl.oauthbearer.sasl.jaas.config=Module required;",
+        "config.providers=vault",
+        "config.providers.vault.class=example.Vault",
+        "sasl.oauthbearer.token.endpoint.url=${vault:a:b}",
+    )
+
+    assert found.client == {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.mechanism.controller.protocol": "OAUTHBEARER",
+        "ssl.truststore.location": "/of/the/listener",
+        "ssl.endpoint.identification.algorithm": "",
+        "sasl.login.callback.handler.class": "Handler",
+        "sasl.jaas.config": "Module required;",
+        "config.providers": "vault",
+        "config.providers.vault.class": "example.Vault",
+        "sasl.oauthbearer.token.endpoint.url": "${vault:a:b}",
+    }
 
 
 def test_config_providers_read_files_and_folders(tmp_path: Path) -> None:
@@ -207,14 +254,29 @@ def test_a_store_that_cannot_be_used_is_no_answer_about_the_others(
     jks = stores(authority, tmp_path, "jks")
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    assert "is a JKS file, and no keytool is found" in read(tmp_path, protocol, *jks).unusable
+    assert "trust.jks is read by Java's keytool, and none is found" in read(tmp_path, protocol, *jks).unusable
     assert "the node trusts what its Java does" in read(tmp_path, protocol).unusable
+    monkeypatch.undo()
     wrong = [*stores(authority, tmp_path, "pkcs12"), "ssl.truststore.password=other"]
     unusable = read(tmp_path, protocol, *wrong).unusable
-    assert "cannot be read as PKCS12 with its password" in unusable
+    assert "cannot be read by keytool with its password" in unusable
     assert "other" not in unusable
     with pytest.raises(UsageError, match="cannot read /nowhere: no such file or directory"):
         read(tmp_path, protocol, "ssl.truststore.location=/nowhere")
+
+
+def test_only_what_java_trusts_of_a_store_is_trusted(tmp_path: Path, authority: LabCertificateAuthority) -> None:
+    protocol, password = "listener.security.protocol.map=CTL:SSL", f"ssl.truststore.password={STORE_PASSWORD}"
+    stores(authority, tmp_path, "pkcs12")
+    without_mark = tmp_path / "openssl.p12"
+    command = ["openssl", "pkcs12", "-export", "-nokeys", "-in", str(authority.file), "-out", str(without_mark)]
+    subprocess.run([*command, "-passout", f"pass:{STORE_PASSWORD}"], check=True)
+
+    found = read(tmp_path, protocol, f"ssl.truststore.location={without_mark}", password)
+    assert "openssl.p12 holds no certificate that Java trusts" in found.unusable
+    found = read(tmp_path, protocol, f"ssl.truststore.location={tmp_path / 'own.p12'}", password)
+    (own,) = x509.load_pem_x509_certificates(Path(str(found.options["ssl_cafile"])).read_bytes())
+    assert own.subject != own.issuer, "of an entry with a key, the authority in its chain is not trusted"
 
 
 @pytest.mark.parametrize(

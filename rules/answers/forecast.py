@@ -14,8 +14,9 @@ counts as down. A candidate whose certificate no other controller accepts may co
 but they cannot fetch from it: it resigns. So does one whose recorded endpoint does not reach it and that has registered
 no other one: it announces this endpoint when it is elected (tested on Kafka 4.3.1 with names that do not resolve).
 
-A voter that the candidate's own host does not reach, or that does not reach the candidate, counts for neither its votes
-nor its followers: so each that counts is both.
+A candidate needs the votes of a majority that it reaches, and a majority that reaches it follows it. Who is both is
+enough. If only the two apart are majorities, those that voted without being able to follow ask for votes themselves,
+and whether one is elected that is followed depends on who asks first.
 
 One thing depends on chance. A controller that led the last epoch that it knows answers fetches as that epoch's leader
 after its start, until its first election timeout (Kafka's ResignedState), and names its own endpoint. A voter that does
@@ -46,6 +47,8 @@ class CandidateForecast:
     """A majority of the voter set in its own log."""
     reached: tuple[ReplicaKey, ...]
     """The voters whose votes it would get, itself included."""
+    followers: tuple[ReplicaKey, ...]
+    """The voters that would fetch from it, itself included."""
     barred: Mapping[ReplicaKey, str]
     """The other voters of its set, and why it would not get their votes."""
     may_reach: tuple[ReplicaKey, ...] = ()
@@ -53,12 +56,18 @@ class CandidateForecast:
 
     @property
     def wins(self) -> bool:
-        """Whether the candidate would get enough votes."""
-        return len(self.reached) >= self.needed
+        """Whether the candidate would get enough votes, and be followed."""
+        return self.spare >= 0
+
+    @property
+    def spare(self) -> int:
+        """How many more votes and followers than it needs it would have."""
+        return min(len(self.reached), len(self.followers)) - self.needed
 
     def wins_without(self, lost: Collection[NodeId]) -> bool:
-        """Returns whether the candidate would get enough votes without these controllers."""
-        return self.key.id not in lost and sum(key.id not in lost for key in self.reached) >= self.needed
+        """Returns whether the candidate would win without these controllers."""
+        left = (sum(key.id not in lost for key in keys) for keys in (self.reached, self.followers))
+        return self.key.id not in lost and min(left) >= self.needed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,35 +97,40 @@ class ElectionForecast:
     @property
     def uncertain(self) -> tuple[CandidateForecast, ...]:
         """The candidates one of which may win if it learns endpoints in time; empty if some candidate wins anyway."""
-        may_win = (
-            candidate
-            for candidate in self.candidates
-            if len(candidate.reached) + len(candidate.may_reach) >= candidate.needed
-        )
+        may_win = (candidate for candidate in self.candidates if candidate.spare + len(candidate.may_reach) >= 0)
         return () if self.electable else tuple(may_win)
 
 
-def forecast_election(controllers: Iterable[Elector]) -> ElectionForecast:
-    """Evaluates an election among these controllers, each once. Takes n * n steps."""
+def forecast_election(controllers: Iterable[Elector], *, apart: bool = False) -> ElectionForecast:
+    """Evaluates an election among these controllers, each once. Takes n * n steps.
+
+    Args:
+        controllers: all of them.
+        apart: whether it is enough that those that vote and those that follow are majorities.
+    """
     ordered = sorted(controllers, key=lambda one: one.key)
     by_id = {controller.key.id: controller for controller in ordered}
     return ElectionForecast(
         candidates=tuple(
-            _forecast(controller, by_id)
+            _forecast(controller, by_id, apart=apart)
             for controller in ordered
             if Part.LOST not in (controller.runs, controller.votes) and controller.key in controller.voters.keys
         )
     )
 
 
-def _forecast(candidate: Elector, by_id: Mapping[NodeId, Elector]) -> CandidateForecast:
+def _forecast(candidate: Elector, by_id: Mapping[NodeId, Elector], *, apart: bool) -> CandidateForecast:
     reached: list[ReplicaKey] = []
+    followers: list[ReplicaKey] = []
     may_reach: list[ReplicaKey] = []
     barred: dict[ReplicaKey, str] = {}
     denying = _denying(candidate, by_id)
     for voter in sorted(candidate.voters.voters, key=lambda one: one.key):
         now = by_id.get(voter.key.id)
-        reason = None if voter.key == candidate.key else denying or _barred(candidate, voter, now)
+        own = voter.key == candidate.key
+        reason = None if own else denying or _barred(candidate, voter, now, follows=not apart)
+        if own or (denying or _barred(candidate, voter, now, votes=not apart)) is None:
+            followers.append(voter.key)
         if reason is None:
             reached.append(voter.key)
             continue
@@ -132,6 +146,7 @@ def _forecast(candidate: Elector, by_id: Mapping[NodeId, Elector]) -> CandidateF
         key=candidate.key,
         needed=candidate.voters.majority,
         reached=tuple(reached),
+        followers=tuple(followers),
         barred=barred,
         may_reach=tuple(may_reach),
     )
@@ -144,16 +159,19 @@ def _denying(candidate: Elector, by_id: Mapping[NodeId, Elector]) -> str | None:
     return None if ends is None else f"the candidate ends: controller {ends} denies what it sends"
 
 
-def _barred(candidate: Elector, voter: Voter, now: Elector | None) -> str | None:
+def _barred(
+    candidate: Elector, voter: Voter, now: Elector | None, *, votes: bool = True, follows: bool = True
+) -> str | None:
+    """Returns why a voter does not count: what it needs to vote, to follow, or both. None if it counts."""
     if now is None or now.runs is Part.LOST:
         return (now and now.no_start) or "down"
     if now.votes is Part.LOST:
         return now.no_vote
     if now.accepts is Part.LOST:
         return "it does not accept what the others send"
-    if not candidate.can_be_followed or candidate.key.id in now.unreached:
+    if not candidate.can_be_followed or (follows and candidate.key.id in now.unreached):
         return CANNOT_FOLLOW
-    if now.key.id in candidate.unreached:
+    if votes and now.key.id in candidate.unreached:
         return f"the candidate's host does not reach it ({candidate.unreached[now.key.id]})"
     if now.key == voter.key:
         dialled = voter.endpoint

@@ -7,12 +7,13 @@ voter set is in progress. Of a broker, `broker_restart` says it; a node of both 
 that one of these is known to be otherwise; unknown, that one of them is not known.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rules.answers.broker_restart import NO_TERMS, AffectedPartitions, BrokerRestart, RestartTerms, broker_restart
 from rules.answers.forecast import forecast_election
-from rules.answers.part import Part, electors
+from rules.answers.part import Elector, Part, electors
+from rules.answers.worlds import ONE_WAY
 from rules.claims.claim import NOBODY, YES, Claim, Directory, Follows, Question, claim, of_each, yes_or_no
 from rules.claims.statement import Statement, claims_of
 from rules.facts.doubts import IN_DOUBT, UNPROVED, About, Doubt, of_start
@@ -146,7 +147,7 @@ def _with_controller(
     remaining = [other for other in useful if other not in doubts]
     changes = [*_unfinished_changes(facts, poll, thresholds, found)]
     start = of_start(facts.replay_end, node)
-    undecided = [] if start is None else [start]
+    undecided, unobserved = [] if start is None else [start], list[str]()
     if node in {key.id for key in voters}:
         against = [
             *forbidden,
@@ -157,6 +158,7 @@ def _with_controller(
             *(_unelectable(facts, node) if len(useful) >= needed else ()),
         ]
         undecided += [doubts[other] for other in useful if other in doubts]
+        unobserved += _by_chance(facts, node)
         undecided += _unknown_endpoints(facts, node)
         # Started again, it asks any of the bootstrap controllers who leads, also one that has no vote.
         others = facts.denying.keys() - {key.id for key in voters}
@@ -169,6 +171,7 @@ def _with_controller(
         answer,
         against=tuple(against),
         undecided=tuple(undecided),
+        unobserved=tuple(unobserved),
         notes=tuple(_notes(facts, poll, node, voters)),
         remaining=tuple(remaining),
         votes_needed=needed,
@@ -343,12 +346,23 @@ def _unfinished_changes(facts: Facts, poll: Poll, thresholds: Thresholds, findin
 
 
 def _unelectable(facts: Facts, node: NodeId) -> Iterable[str]:
-    voters = [replace(voter, runs=Part.LOST) if voter.key.id == node else voter for voter in electors(facts)]
-    if voters and not forecast_election(voters).electable:
+    voters = _without(facts, node)
+    if voters and not forecast_election(voters, apart=True).electable:
         where = f"their {endpoint_kind(facts.quorum)} endpoints"
         if unreached := _unreached_pairs(facts):
             where += f" ({unreached})"
         yield f"without it no voter could win an election: the others do not reach each other at {where}"
+
+
+def _without(facts: Facts, node: NodeId) -> Sequence[Elector]:
+    return [replace(voter, runs=Part.LOST) if voter.key.id == node else voter for voter in electors(facts)]
+
+
+def _by_chance(facts: Facts, node: NodeId) -> Iterable[str]:
+    """Yields why it is unknown whether the others elect a leader that is followed."""
+    voters = _without(facts, node)
+    if forecast_election(voters, apart=True).electable and not forecast_election(voters).electable:
+        yield ONE_WAY
 
 
 def _unreached_pairs(facts: Facts) -> str:

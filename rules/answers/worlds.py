@@ -18,6 +18,11 @@ from rules.formatting import numbered
 from rules.model.identifiers import NodeId
 
 _T = TypeVar("_T")
+ONE_WAY = (
+    "some controllers reach others that do not reach them: whether one is elected that a majority follows depends on "
+    "who asks for votes first; let each reach each other one"
+)
+"""Why it is unknown whether a leader is elected whose votes and followers are different majorities."""
 _ENUMERATED = 9
 """So many voters, more than Kafka recommends, are lost in all ways, and each doubt is tried by itself."""
 
@@ -77,11 +82,14 @@ class World:
     Each candidate asks every voter, and each controller that starts asks any of them who leads.
     """
 
+    apart: bool = False
+    """Whether a candidate wins whose votes and followers are two majorities, each by itself."""
+
     @cached_property
     def forecast(self) -> ElectionForecast:
         """Who would win an election; nobody that needs other votes while a controller denies what it sends."""
         if not self.denied_by:
-            return forecast_election(self.electors)
+            return forecast_election(self.electors, apart=self.apart)
         return forecast_election(replace(one, reached=Part.LOST, leads=Part.LOST) for one in self.electors)
 
     def losses_survived(self, leader: NodeId, most: int) -> int:
@@ -90,7 +98,7 @@ class World:
         A leader that the others may not reach does not stay while others are lost: then it need not be lost. Of more
         followers than `_ENUMERATED` the least number that is proved: all losses would be too many to try.
         """
-        slack = [len(one.reached) - one.needed for one in self.forecast.candidates]
+        slack = [one.spare for one in self.forecast.candidates]
         # Of more winners than are lost, each with as many votes to spare, one is left that still wins.
         proved = max((left for left in range(most + 1) if sum(one >= left for one in slack) > left), default=0)
         if proved == most or len(self.followers) > _ENUMERATED:
@@ -127,9 +135,9 @@ def best(of: Electorate) -> World:
 def decide(of: Electorate, ask: Callable[[World], _T]) -> Answer[_T]:
     """Returns what the worst and the best world both answer; what they answer differently is unknown."""
     value = ask(best(of))
-    if not of.doubts:
-        return Answer(value, worst=value)
-    worst = ask(world(of, ()))
+    worst = ask(world(of, ())) if of.doubts else value
+    if any(one.unreached for one in of.electors) and ask(replace(best(of), apart=True)) != value:
+        return Answer(None, unobserved=ONE_WAY, worst=worst)
     if worst == value:
         return Answer(value, worst=worst)
     every = frozenset(of.doubts)

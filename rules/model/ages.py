@@ -42,6 +42,9 @@ LATE_MS: Final = Millis(1_500)
 and a vote may take two (controller.quorum.fetch.timeout.ms, controller.quorum.request.timeout.ms)."""
 CLOCKS_DIFFER_MS: Final = Millis(2_000)
 """So far the clocks of two hosts may differ: what one saw counts only if it is later than a change by more."""
+SYNCHRONIZED_MS: Final = Millis(2_000)
+"""A time service keeps the clocks of two hosts within milliseconds: a check of one host, which people read at once,
+reports more than this."""
 OVERLAP_MS: Final = Millis(15_000)
 """So long before a probe that times out, an answer over an older connection may be: each controller answers every 10 s.
 An answer from before a network failure is older soon."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from rules.model.ages import CLOCKS_DIFFER_MS
+from rules.model.ages import SYNCHRONIZED_MS
 from rules.model.identifiers import START, DirectoryId, Millis, NodeId
 
 MOST_PEERS = 32
@@ -114,7 +114,7 @@ def wrong(row: WitnessRow) -> list[str]:
     found = [
         f"{_peer(peer)} is not reached ({peer.step}): {peer.why}" for peer in row.peers if peer.reached is Reached.NO
     ]
-    if row.leader_ahead_ms is not None and abs(row.leader_ahead_ms) > CLOCKS_DIFFER_MS:
+    if row.leader_ahead_ms is not None and abs(row.leader_ahead_ms) > SYNCHRONIZED_MS:
         found.append(f"the leader's clock is {row.leader_ahead_ms} ms ahead of the clock of this host")
     if row.directory_id is not None and row.listed_directory_ids and row.directory_id not in row.listed_directory_ids:
         listed = ", ".join(row.listed_directory_ids)

@@ -12,6 +12,7 @@ from connectors.kafka.messages import FetchResult
 from rules.evaluate import evaluate, thresholds_for
 from rules.facts.quorum import Facts
 from rules.formatting import and_join
+from rules.model.ages import SYNCHRONIZED_MS
 from rules.model.identifiers import Millis
 from rules.model.monitoring import NO_LEADER_REASONS, Reason
 from rules.model.replica import Poll
@@ -22,7 +23,6 @@ from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 
 CERTIFICATE_DAYS = 30
-SKEW_MS = 2_000
 _DAY_S = 86_400
 _COMPARE = "# Compare authorizer.class.name and super.users of the controllers first: {} may deny the others as well"
 _NO_SCRAM = (
@@ -257,7 +257,7 @@ class ClusterChecks:
     def _clock(self, skew_ms: int) -> CheckResult:
         side = "ahead of" if skew_ms > 0 else "behind"
         message = f"the leader's clock is {abs(skew_ms) / 1000:.1f} s {side} this machine's clock"
-        if abs(skew_ms) <= SKEW_MS:
+        if abs(skew_ms) <= SYNCHRONIZED_MS:
             return self._result("quorum", "clock", OK, message)
         fix = "synchronize both clocks (NTP): the ages of fetches and answers are computed from them"
         return self._result("quorum", "clock", WARNING, message, fix)

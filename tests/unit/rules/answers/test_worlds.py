@@ -8,12 +8,15 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rules.answers.election import electable, failures_left
 from rules.answers.part import Elector, Electorate, Part
 from rules.answers.what_if import Change, Controllers, what_if
-from rules.answers.worlds import World, best, decide, undecided_text, world
+from rules.answers.worlds import ONE_WAY, World, best, decide, undecided_text, world
 from rules.facts.doubts import About, Doubt
+from rules.facts.quorum import Facts
 from rules.model.identifiers import Endpoint, Epoch, NodeId, Offset
 from rules.model.membership import Voter, VoterSet
+from tests.situation.commands import situation
 from tests.situation.situation import controller_key as key
 
 PARTS = ("runs", "votes", "reached", "leads", "accepts")
@@ -150,3 +153,16 @@ def test_an_unknown_answer_names_each_voter_that_decides_it_and_what_to_do() -> 
     assert undecided_text(answer.undecided) == (
         "whether controller 2 takes part is unknown (it reports no leader); to find out, read its log"
     )
+
+
+def test_a_leader_that_only_those_follow_that_did_not_vote_for_it_depends_on_the_order() -> None:
+    """Each of three reaches the next one alone: all win with the votes of two, and are followed by another two."""
+    circle = [situation(*(f"witness {by} not {of}=connection" for by, of in pairs)) for pairs in (_CIRCLE, _CIRCLE[:2])]
+    around, two = (electable(Facts(quorum)) for quorum in circle)
+
+    assert (around.value, around.worst, around.why_unknown) == (None, False, ONE_WAY)
+    assert two.value is True, "controller 3 reaches both others, and 1 reaches it"
+    assert failures_left(Facts(circle[0])).value == 0
+
+
+_CIRCLE = ((1, 2), (2, 3), (3, 1))

@@ -65,6 +65,9 @@ def witness(file: Path, *, timeout_s: float, log: VoterSetReader, kafka: Path | 
     jvm = node_jvm(file)
     with TemporaryDirectory(prefix="kraftwatch-") as folder:
         properties = read_node_properties(file, Path(folder), jvm)
+        tools = None
+        if kafka is not None:
+            tools = KafkaTools(kafka, Path(folder), client=properties.client, jvm=jvm, timeout_s=timeout_s)
         partition = _partition(properties.log_dir)
         meta = read_meta_properties(partition)
         cluster_id = None if meta is None else meta.cluster_id
@@ -84,17 +87,16 @@ def witness(file: Path, *, timeout_s: float, log: VoterSetReader, kafka: Path | 
             checks = check_connectivity(cluster)
             voters = recorded or _listed(properties, checks)
             peers = list(_peers(properties, jvm, cluster, voters, checks, timeout_s))
-        elif kafka is not None:
+        elif tools is not None:
             peers = [_not_dialled(properties, node, endpoint) for node, endpoint in _others(properties, recorded)]
         said = _said(checks, properties.node)
-        if kafka is not None:
-            tools = KafkaTools(kafka, Path(folder), client=properties.client, jvm=jvm, timeout_s=timeout_s)
+        if tools is not None:
             with ThreadPoolExecutor(_AT_ONCE) as threads:
                 peers = list(threads.map(partial(_by_kafka, tools, cluster_id), peers))
             said = said or tools.leader([peer.endpoint for peer in peers], properties.node)
     peers = [_if_known(jvm, peer) for peer in peers[:MOST_PEERS]]
     row = _row(properties, partition, meta, peers, said, began_ms)
-    if kafka is None:
+    if tools is None:
         return row
     login = row.login or properties.client.get("sasl.mechanism", "")
     return replace(row, dialled_by=DialledBy.KAFKA, not_dialled="", login=login)

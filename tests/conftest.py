@@ -32,6 +32,7 @@ PROGRAMS = {
     "postgresql": "pg_createcluster",
     "nftables": "nft",
     "iproute2": "ip",
+    "openssl": "openssl",
 }
 """The Debian packages of the marker `debian`, and one program of each, which is searched on the PATH."""
 SKIP_REASON = "missing: apt-get install --no-install-recommends "

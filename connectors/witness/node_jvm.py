@@ -42,7 +42,7 @@ class NodeJvm:
     java: Path | None = None
     """Its Java."""
     unknown: str = ""
-    """Why its options are not known, and what to do; empty if they are."""
+    """Why it is not known how it dials, and what to do; empty if it is."""
 
     @property
     def keytool(self) -> Path | None:
@@ -132,13 +132,27 @@ def _runs(process: Path, properties: Path) -> bool:
     return any(file.is_file() and file.samefile(properties) for file in named)
 
 
+def _network(process: Path) -> Path | None:
+    try:
+        return process.joinpath("ns", "net").readlink()
+    except OSError:
+        return None
+
+
 def _read(process: Path) -> NodeJvm:
     pairs = (one.partition("=") for one in _words(process / "environ"))
     environment = {name: value for name, _, value in pairs}
     in_environment = (environment.get(name, "") for name in sorted(_AGENTS))
     words = [*(word for text in in_environment for word in shlex.split(text)), *_words(process / "cmdline")]
+    apart = _network(process) != _network(_PROCESSES / "self")
     return NodeJvm(
-        settings=_settings(words), environment=_without_agents(environment), java=process.joinpath("exe").resolve()
+        settings=_settings(words),
+        environment=_without_agents(environment),
+        java=process.joinpath("exe").resolve(),
+        unknown=f"the node runs in another network: run kraftwatch in that of process {process.name} (nsenter --target "
+        f"{process.name} --net --mount)"
+        if apart
+        else "",
     )
 
 

@@ -70,7 +70,7 @@ def witness(
         typer.Option(
             "--kafka",
             help="Kafka's folder on this host: its own tools dial, with the node's Java, login and config providers. "
-            "A second of CPU time for each voter.",
+            "1.5 s of CPU time for each voter.",
             envvar="KAFKA_HOME",
             metavar="DIR",
             show_default=False,

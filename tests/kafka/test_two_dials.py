@@ -27,7 +27,7 @@ from tests.golden_file import REWRITE
 from tests.kafka.conftest import MakeLab
 from tests.lab import Lab
 
-pytestmark = [pytest.mark.lab, pytest.mark.live, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.lab, pytest.mark.live, pytest.mark.timeout(900), pytest.mark.debian("openssl")]
 HOST = f"c1.{DOMAIN}"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "witness.md"
 BEGIN, END, NEWLINE = "<!-- dials -->", "<!-- /dials -->", "\n"

@@ -8,7 +8,7 @@ import pytest
 from connectors.errors import UsageError
 from connectors.logdir.log_dir_reader import VoterSetReader
 from connectors.witness.dial import witness
-from deploy.lab.node import Listener
+from deploy.lab.node import CONTROLLER, Listener
 from rules.model.witness import DialledBy, DialStep, PeerDial, Reached, WitnessRow
 from tests.kafka.conftest import MakeLab
 from tests.lab import Lab
@@ -59,7 +59,8 @@ def dial(
     data = folder / "data"
     data.mkdir(exist_ok=True)
     (data / "meta.properties").write_text(f"version=1\ncluster.id={lab.cluster_id}\nnode.id=9\n")
-    port = next(port for each, port in lab.node(1).listeners if each.name == listener)
+    ports = {each.name: port for each, port in lab.node(1).listeners}
+    port = ports.get(listener, lab.node(1).controller_port)
     values = {
         "node.id": "9",
         "controller.listener.names": "CTL",
@@ -120,6 +121,35 @@ def test_kerberos_is_dialled_by_kafka_alone(
     assert abs(row.leader_ahead_ms) < 2_000
 
 
+def test_a_password_of_another_config_provider_is_read_by_kafka(
+    lab: Lab, realm: KerberosRealm, kafka: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_OPTS", options(lab, realm, tmp_path))
+    monkeypatch.setenv("OWN_PASSWORD", lab.security.passwords[ADMIN])
+    lines = {
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "config.providers": "env",
+        "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+        "listener.name.ctl.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        f'username="{ADMIN}" password="${{env:OWN_PASSWORD}}";',
+    }
+
+    assert "comes from a config provider" in dial(lab, tmp_path, None, CONTROLLER, lines).not_dialled
+    (peer,) = dial(lab, tmp_path, kafka, CONTROLLER, lines).peers
+    assert outcome(peer) == (Reached.YES, None), peer
+    monkeypatch.setenv("OWN_PASSWORD", "another")
+    (peer,) = dial(lab, tmp_path, kafka, CONTROLLER, lines).peers
+    assert (outcome(peer), peer.why) == (
+        (Reached.NO, DialStep.LOGIN),
+        "Authentication failed: Invalid username or password",
+    )
+
+
+def test_a_folder_without_kafka_is_refused(lab: Lab, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--kafka .*holds Kafka's jars"):
+        dial(lab, tmp_path, tmp_path, OAUTHBEARER.name, {})
+
+
 def test_a_token_is_read_by_kafka(
     lab: Lab, realm: KerberosRealm, kafka: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +162,7 @@ def test_a_token_is_read_by_kafka(
     assert outcome(dialled(PEER)) == (Reached.YES, None)
     assert outcome(dialled(PEER, node=2)) == (Reached.UNKNOWN, None), "node 1 answers there, and 2 is not registered"
     assert "is denied ALTER" in dialled(NOBODY).why
+    # The last test: from now on it is not known of any login whether it is that of a super user.
     granted = [
         "--add",
         "--cluster",
@@ -144,8 +175,3 @@ def test_a_token_is_read_by_kafka(
     ]
     lab.jvm.tool("kafka-acls", [*lab.admin_options, "--bootstrap-server", *lab.running_brokers, *granted])
     assert "an ACL grants ALTER" in dialled(ALTERS).why, "a super user needs none"
-
-
-def test_a_folder_without_kafka_is_refused(lab: Lab, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"--kafka .*holds Kafka's jars"):
-        dial(lab, tmp_path, tmp_path, OAUTHBEARER.name, {})

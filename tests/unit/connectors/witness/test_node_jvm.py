@@ -44,6 +44,17 @@ def test_it_is_the_process_that_runs_with_the_file(processes: Path, tmp_path: Pa
     assert found.program("java") == tmp_path / "jdk" / "bin" / "java"
 
 
+def test_a_node_in_another_network_dials_from_elsewhere(processes: Path, tmp_path: Path) -> None:
+    file = tmp_path / "own.properties"
+    file.touch()
+    process(processes, 9, "kafka.Kafka", str(file), cwd=tmp_path)
+    for name, network in (("9", "net:[1]"), ("self", "net:[2]")):
+        (processes / name / "ns").mkdir(parents=True)
+        (processes / name / "ns" / "net").symlink_to(network)
+
+    assert "nsenter --target 9 --net --mount" in node_jvm(file).unknown
+
+
 def test_without_the_process_its_options_are_those_of_kafka_opts_or_unknown(
     processes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

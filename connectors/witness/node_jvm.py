@@ -25,9 +25,15 @@ _AGENTS = frozenset({"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"})
 """Each JVM reads them: an agent in them, with its port, is the node's alone."""
 _DECIDING = ("javax.net.", "jdk.tls.", "jdk.security.", "jdk.net.", "java.net.", "java.security.", "com.sun.net.ssl.",
              "com.sun.security.", "sun.net.", "sun.security.", "jsse.")  # fmt: skip
-_HARMLESS = frozenset({HOSTS_FILE, LOGIN_FILE, _IPV4_ONLY, "java.security.egd", "java.security.manager",
-                       "java.security.krb5.conf", "java.security.krb5.realm", "java.security.krb5.kdc"})  # fmt: skip
-"""What is done as the node does, or decides only what Java alone can do."""
+_HARMLESS = frozenset(
+    {
+        *(HOSTS_FILE, LOGIN_FILE, _IPV4_ONLY, "java.net.preferIPv6Addresses"),
+        *("java.security.egd", "java.security.manager", "javax.net.debug", "sun.security.krb5.debug"),
+        *("java.security.krb5.conf", "java.security.krb5.realm", "java.security.krb5.kdc"),
+        *("jdk.tls.ephemeralDHKeySize", "jdk.tls.rejectClientInitiatedRenegotiation"),
+    }
+)
+"""What is done as the node does, is of a server alone, or decides only what Java alone can do."""
 _CACHES = "networkaddress.cache."
 
 

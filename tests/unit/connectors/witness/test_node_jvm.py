@@ -72,6 +72,7 @@ def test_without_the_process_its_options_are_those_of_kafka_opts_or_unknown(
         ("jdk.net.hosts.file", "/hosts", False),
         ("java.security.egd", "file:/dev/urandom", False),
         ("log4j2.configurationFile", "x", False),
+        ("jdk.tls.ephemeralDHKeySize", "2048", False),
         ("jdk.tls.namedGroups", "secp521r1", True),
         ("javax.net.ssl.trustStore", "/store", True),
         ("java.security.properties", "/nowhere", True),

@@ -99,8 +99,8 @@ outputs: $(READY) ## compare all outputs of 6,500 quorums with those recorded be
 hostile: $(READY) ## mutate what a node, a disk, a sink or a file may hold, COUNT= cases (10,000) by SEED=; floods (10 min)
 	@SEED=$(SEED) COUNT=$(COUNT) $(BIN)/python -m tests.hostile
 
-chaos: $(READY) ## overlap faults (all, or FAULTS=WORD,...) on a real quorum for HOURS= (1) by SEED=, judge each alert, or try the answers of FORECAST= faults, or total outages of OUTAGES= controllers (root, nftables)
-	@SEED=$(SEED) HOURS=$(HOURS) FAULTS="$(FAULTS)" FORECAST=$(FORECAST) OUTAGES=$(OUTAGES) $(BIN)/python -m tests.chaos
+chaos: $(READY) ## overlap faults (all, or FAULTS=WORD,...) on a real quorum for HOURS= (1) by SEED=, judge each alert, or try the answers of FORECAST= faults, or of WITNESS= faults with the rows of the controllers' hosts, or total outages of OUTAGES= controllers (root, nftables)
+	@SEED=$(SEED) HOURS=$(HOURS) FAULTS="$(FAULTS)" FORECAST=$(FORECAST) WITNESS=$(WITNESS) OUTAGES=$(OUTAGES) $(BIN)/python -m tests.chaos
 
 findings: ## run what surprised us in other software (findings/README.md)
 	@for each in findings/*.sh; do echo "$$each" && "$$each" || exit 1; done

@@ -12,6 +12,9 @@ was missed, false, lost, sent twice or not resolved.
 what was called safe (`tests.chaos.chaos_forecast`). Exits with 1 if it was not, or an answer about the healthy quorum
 is unknown.
 
+`make chaos WITNESS=n SEED=n` does the same with faults between controllers, and with the rows of their hosts
+(`tests.chaos.chaos_witness`). It also exits with 1 if the rows do not show a fault before anything is lost.
+
 `make chaos OUTAGES=n` tries each total outage of `tests.chaos.outages` on n controllers, whose names contain a word of
 FAULTS. Exits with 1 if one had no page within 15 s of its hold, two, or one that resolved before it ended.
 """
@@ -32,6 +35,7 @@ from deploy.lab.jars import kafka_jars
 from tests.chaos.chaos_forecast import FORECAST_FAULTS, ChaosForecast
 from tests.chaos.chaos_outages import ChaosOutages
 from tests.chaos.chaos_run import ALL_FAULTS, ChaosRun
+from tests.chaos.chaos_witness import ChaosWitness
 from tests.chaos.verdict import judge
 
 CONSOLE = Console(highlight=False, soft_wrap=True)
@@ -53,11 +57,13 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="kraftwatch-chaos-"))
     if outages := int(os.environ.get("OUTAGES") or 0):
         return _outages(ChaosOutages(folder=folder, controllers=outages, only=tuple(only), say=_say))
-    rounds = int(os.environ.get("FORECAST") or 0)
+    rounds, dials = (int(os.environ.get(name) or 0) for name in ("FORECAST", "WITNESS"))
     all_faults = FORECAST_FAULTS if rounds else ALL_FAULTS
     faults = [fault for fault in all_faults if not only or any(word in fault.name for word in only)]
-    if rounds:
-        return _forecast(ChaosForecast(folder=folder, seed=seed, rounds=rounds, faults=faults, say=_say))
+    if rounds or dials:
+        witness = ChaosWitness(folder=folder, seed=seed, rounds=dials, words=tuple(only), say=_say)
+        forecast = ChaosForecast(folder=folder, seed=seed, rounds=rounds, faults=faults, say=_say)
+        return _forecast(witness if dials else forecast)
     began = time.monotonic()
     run = ChaosRun(folder=folder, seed=seed, seconds=hours * 3_600, faults=faults, say=_say)
     course = run.run()

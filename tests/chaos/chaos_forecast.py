@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from deploy.lab import LabError
 from deploy.lab.kafka_requests import QuorumState
@@ -38,21 +38,17 @@ from tests.simulation.forecast import LATE_MS, LOSE, RESTART, UNUSED_PATHS, Answ
 
 FORECAST_FAULTS = (*CLUSTER_FAULTS, *ACCESS_FAULTS)
 """Not a full disk: a controller writes into its last page for half a minute, and only then, or at its start, ends."""
-_KINDS: Sequence[Mapping[str, Any]] = ({}, {"users": []}, {"static": True})
-"""The quorums, by the seed: with a login and TLS, or with voters in the configuration."""
 _BROKERS = "every broker"
 """What a fault needs that has no place in a quorum without brokers."""
 _LEAVE_NO_QUORUM = "a majority of the disks is replaced"
 """In a static quorum emptied voters elect a leader without records: nothing heals it."""
 _ENDS_FIRST = "a controller restarts again and again"
-"""A fault about which is asked when it is over, as about one in four of the others."""
-OVER_SHARE = 0.25
+"""A fault about which is asked when it is over, as about a share of the others."""
 SURVIVES_S = 60.0
 """How long a quorum may take to commit, and a restarted controller to be level, on a busy machine."""
 CURRENT_S = 20.0
 NEW_RECORDS = 2
 """More committed records than a fetch that was under way may have acknowledged; a leader writes two a second."""
-HEALTHY_POLLS = 4
 ATTEMPTS = 1_000
 _COLUMNS = ("positive", "negative", "unknown", "tried positive", "false", UNUSED_PATHS, "tried negative", "harmful")
 
@@ -61,6 +57,12 @@ _COLUMNS = ("positive", "negative", "unknown", "tried positive", "false", UNUSED
 class ChaosForecast:
     """A run in a folder: `faults` rounds with one quorum, by a seed."""
 
+    kinds: ClassVar[Sequence[Mapping[str, Any]]] = ({}, {"users": []}, {"static": True})
+    """The quorums, by the seed: with a login and TLS, or with voters in the configuration."""
+    healthy_polls: ClassVar[int] = 4
+    over_share: ClassVar[float] = 0.25
+    """Of the faults about which is asked when they are over."""
+    lab: ClassVar[Callable[..., ChaosLab]] = ChaosLab
     folder: Path
     seed: int
     rounds: int
@@ -79,10 +81,10 @@ class ChaosForecast:
     def run(self) -> None:
         """Runs all rounds; ends early if the quorum does not recover."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        options = _KINDS[self.seed % len(_KINDS)]
-        controllers = 5 if self.seed // len(_KINDS) % 2 else 3
+        options = self.kinds[self.seed % len(self.kinds)]
+        controllers = 5 if self.seed // len(self.kinds) % 2 else 3
         with ExitStack() as stack:
-            lab = stack.enter_context(ChaosLab(self.folder / "lab", controllers=controllers, brokers=0, **options))
+            lab = stack.enter_context(self.lab(self.folder / "lab", controllers=controllers, brokers=0, **options))
             login = self._login(lab)
             cluster = cluster_of(lab, hosts_file=str(lab.monitor_hosts_file), options=login)
             self.monitor = monitored_cluster_of(
@@ -156,7 +158,7 @@ class ChaosForecast:
     def _round(self, name: str, faulty: int, steps: Iterator[None], *, ends_first: bool) -> None:
         """Asks while the fault is there, or as soon as it has ended, tries one answer, and ends the fault."""
         choose = self.context.random
-        over = ends_first or choose.random() < OVER_SHARE
+        over = ends_first or choose.random() < self.over_share
         if over:
             name += ", just over"
             _end(steps)
@@ -179,16 +181,20 @@ class ChaosForecast:
         if not over:
             _end(steps)
 
+    def as_asked(self, seen: Quorum) -> Quorum:
+        """Returns the quorum about which is asked, as the monitor sees it."""
+        return seen
+
     def _ask(self, state: str) -> Sequence[Answer]:
         settings = self.monitor.monitor.settings
-        answers = [*answers_of(self.monitor.machine.quorum(), settings.thresholds)]
+        answers = [*answers_of(self.as_asked(self.monitor.machine.quorum()), settings.thresholds)]
         for one in answers:
             column = {True: "positive", False: "negative", None: "unknown"}[one.positive]
             self.counts[state, one.question, column] += 1
         return answers
 
-    def _ask_while_healthy(self, when: str) -> None:
-        """Starts what has ended, waits until all voters follow and all is known, and asks again with later polls."""
+    def _await_all_voters(self) -> None:
+        """Starts what has ended, and waits until all voters follow."""
         lab = self.context.lab
         lab.start(*(one for one in lab.controllers if not lab.node(one).running))
         until = lab.await_state(lambda _: True, what="a leader").high_watermark + NEW_RECORDS
@@ -198,17 +204,22 @@ class ChaosForecast:
             ),
             what="all voters",
         )
+
+    def _ask_while_healthy(self, when: str) -> None:
+        """Waits until all voters follow and all is known, and asks again with later polls."""
+        self._await_all_voters()
         since_ms = time.time() * 1_000
         thresholds = self.monitor.monitor.settings.thresholds
 
         def known(seen: Quorum) -> bool:
-            return is_current(seen, since_ms) and None not in {one.positive for one in answers_of(seen, thresholds)}
+            answers = answers_of(self.as_asked(seen), thresholds)
+            return is_current(seen, since_ms) and None not in {one.positive for one in answers}
 
         try:
             self.monitor.wait_for_quorum(known, within_s=CURRENT_S)
         except AssertionError as error:
             self.problems.append(f"{when}, healthy: {error}")
-        for _ in range(HEALTHY_POLLS):
+        for _ in range(self.healthy_polls):
             before = self.monitor.machine.quorum().poll
             self.monitor.wait_for_quorum(partial(_is_polled_again, before))
             for one in self._ask("healthy"):

@@ -27,9 +27,18 @@ class ChaosLab(Lab):
     The lab's own requests and Kafka's tools use 127.0.0.1, which is never cut.
     """
 
-    def __init__(self, directory: Path, *, controllers: int, brokers: int, **options: Any) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        controllers: int,
+        brokers: int,
+        properties: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> None:
+        properties = {**PROPERTIES, **(properties or {})}
         super().__init__(
-            directory, controllers=controllers, brokers=brokers, named=True, properties=PROPERTIES, **options
+            directory, controllers=controllers, brokers=brokers, named=True, properties=properties, **options
         )
         self.filter = PacketFilter()
         self._policy = compiled_policy(directory)
@@ -37,6 +46,8 @@ class ChaosLab(Lab):
         """The second log directory of the first broker."""
         self.own_properties: dict[int, Mapping[str, str]] = {}
         """What a controller has otherwise than the others, from its next start on."""
+        self.unknown_names: set[tuple[int, int]] = set()
+        """Which node does not resolve the name of which controller."""
         self._dropped: set[int] = set()
 
     def _format_all(self) -> None:
@@ -92,8 +103,8 @@ class ChaosLab(Lab):
     def write_hosts(self) -> None:
         """Writes the hosts file of each node and of the monitor."""
         for source in (*(node.id for node in self.layout), MONITOR):
-            names = [(address(source, each.id), each) for each in self.layout.controllers]
-            lines = [f"{place} {each.host}" for place, each in names if each.id not in self._dropped]
+            known = [one for one in self.layout.controllers if (source, one.id) not in self.unknown_names]
+            lines = [f"{address(source, one.id)} {one.host}" for one in known if one.id not in self._dropped]
             file = self._hosts_of(source)
             new = file.with_suffix(".new")
             new.write_text("\n".join([f"{LOOPBACK} localhost", *lines]) + "\n", encoding="utf-8")

@@ -42,6 +42,8 @@ class PacketFilter:
 
     paths: list[BrokenPath] = field(default_factory=list)
     """Those that are broken."""
+    redirects: dict[tuple[str, int], str] = field(default_factory=dict)
+    """Address and port whose new connections lead elsewhere, to HOST:PORT: `change` writes it."""
 
     def change(self, *paths: BrokenPath) -> None:
         """Breaks paths, until they are restored one by one."""
@@ -57,6 +59,8 @@ class PacketFilter:
     def _write(self) -> None:
         rules = [rule for path in self.paths for rule in _rules(path)]
         chain = ["chain output {", "type filter hook output priority -150; policy accept;", *rules, "}"]
+        led = [f"ip daddr {place} tcp dport {port} dnat to {to}" for (place, port), to in self.redirects.items()]
+        chain += ["chain led {", "type nat hook output priority -100; policy accept;", *led, "}"] if led else []
         table = [f"table ip {_TABLE}", f"delete table ip {_TABLE}", f"table ip {_TABLE} {{", *chain, "}", ""]
         subprocess.run(["nft", "-f", "-"], input="\n".join(table), text=True, check=True)
 

@@ -4,7 +4,8 @@ Nothing fails while the leader runs: it fetches over its own connection. No answ
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from rules.evaluate import thresholds_for
 from rules.facts.doubts import UNLIKE, About
 from rules.facts.freshness import fresh_poll
 from rules.facts.quorum import Facts
+from rules.formatting import numbered
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
 from rules.model.witness import DialStep
@@ -32,8 +34,9 @@ from tests.kafka.monitored_cluster import monitored_cluster_of
 from tests.lab import Lab
 from tests.lab_certificate_authority import LabCertificateAuthority
 from tests.lab_security import ADMIN
+from tests.peer_faults import PEER_FAULTS, PeerFault, PeerLab
 
-pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.timeout(600)]
 _AUTHORIZER = """
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:admin
@@ -196,140 +199,93 @@ def test_nothing_counts_on_a_controller_whose_certificate_is_of_another_authorit
     assert "SSL handshake failed" in quorum.node(other).log_file.read_text(encoding="utf-8")
 
 
-MONITOR, MONITOR_CA = "monitor", "monitor-ca.pem"
-_ECDSA = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
-_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
-Changed = Callable[[Lab], Mapping[str, str]]
+def _cases() -> Iterator[Any]:
+    """Yields each fault with three controllers, and those that differ most with five."""
+    for voters, steps in ((3, {*DialStep}), (5, {DialStep.PERMISSION, DialStep.LOGIN})):
+        for fault in PEER_FAULTS:
+            if fault.step in steps:
+                yield pytest.param(voters, fault, id=f"{voters}: {fault.name}")
 
 
-def lets_in_the_monitor_alone(_lab: Lab) -> Mapping[str, str]:
-    return {"super.users": f"User:{MONITOR}"}
-
-
-def knows_the_login_of_the_monitor_alone(lab: Lab) -> Mapping[str, str]:
-    of = lab.security.passwords
-    login = f'{_PLAIN} required username="{ADMIN}" password="{of[ADMIN]}" user_{MONITOR}="{of[MONITOR]}";'
-    return {"listener.name.controller.plain.sasl.jaas.config": login}
-
-
-def has_a_key_that_the_others_cannot_use(lab: Lab) -> Mapping[str, str]:
-    renewed = lab.security.authority.issue("renewed", common_name="server", rsa_key=True)
-    suites = f"{_ECDSA},TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
-    return {"ssl.keystore.location": str(renewed), "ssl.cipher.suites": suites}
-
-
-def has_a_certificate_for_another_name(lab: Lab) -> Mapping[str, str]:
-    """The monitor does not check the name: `ssl_check_hostname: false`."""
-    renewed = lab.security.authority.issue("renewed", common_name="server", hosts=["elsewhere.test"])
-    return {"ssl.keystore.location": str(renewed)}
-
-
-def leaves_out_its_intermediate_certificate(lab: Lab) -> Mapping[str, str]:
-    """The monitor trusts the intermediate authority too, the others the root alone."""
-    intermediate = LabCertificateAuthority(lab.directory / "intermediate", issuer=lab.security.authority)
-    issued = intermediate.issue("server")
-    key, own, _ = issued.read_text(encoding="utf-8").split("-----BEGIN CERTIFICATE-----")
-    issued.write_text(f"{key}-----BEGIN CERTIFICATE-----{own}", encoding="utf-8")
-    with (lab.directory / MONITOR_CA).open("a", encoding="utf-8") as trusted:
-        trusted.write(intermediate.file.read_text(encoding="utf-8"))
-    lab.security.trust(intermediate.file)
-    return {"ssl.keystore.location": str(issued)}
-
-
-@pytest.mark.parametrize(
-    ("change", "step"),
-    [
-        (lets_in_the_monitor_alone, DialStep.PERMISSION),
-        (knows_the_login_of_the_monitor_alone, DialStep.LOGIN),
-        (has_a_key_that_the_others_cannot_use, DialStep.TLS),
-        (has_a_certificate_for_another_name, DialStep.TLS),
-        (leaves_out_its_intermediate_certificate, DialStep.TLS),
-    ],
-)
+@pytest.mark.parametrize(("voters", "fault"), _cases())
 def test_nothing_counts_on_a_controller_that_answers_the_monitor_and_not_its_peers(
-    lab: MakeLab, tmp_path: Path, change: Changed, step: DialStep
+    tmp_path: Path, voters: int, fault: PeerFault
 ) -> None:
-    """The hosts of its peers see it before any loss, with their own properties (`kraftwatch witness`)."""
-    shared = {
-        "super.users": f"User:{ADMIN};User:{MONITOR}",
-        "ssl.enabled.protocols": "TLSv1.2",
-        "ssl.cipher.suites": _ECDSA,
-    }
-    quorum = lab(controllers=3, brokers=0, users=[MONITOR], properties=shared)
-    leader, (changed, other) = quorum.leader, quorum.followers
-    trusted = quorum.directory / MONITOR_CA
-    trusted.write_bytes(quorum.security.ca_file.read_bytes())
-    config = tmp_path / "kraftwatch.yaml"
-    section = {
-        "name": NAME,
-        "bootstrap": quorum.bootstrap,
-        "security_protocol": "SASL_SSL",
-        "ssl_cafile": str(trusted),
-        "ssl_check_hostname": False,
-        "sasl_mechanism": "PLAIN",
-        "sasl_plain_username": MONITOR,
-        "sasl_plain_password": quorum.security.passwords[MONITOR],
-    }
-    config.write_text(yaml.safe_dump({"clusters": [section]}))
+    """The hosts of its peers see it before any loss, with their own properties (`kraftwatch witness`).
 
-    def said(*verb: str) -> tuple[int, Mapping[str, Any]]:
+    So many controllers have the fault that, when the leader is lost, they are needed; with a fault between two of them
+    alone, five controllers have a leader without both.
+    """
+    with PeerLab(tmp_path / "lab", controllers=voters, brokers=0) as quorum:
+        _is_seen_before_the_loss(quorum, tmp_path, fault)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The commands of a monitor whose login differs, and those on the controllers' hosts."""
+
+    quorum: PeerLab
+    folder: Path
+    leader: int
+
+    @property
+    def questions(self) -> Sequence[Sequence[str]]:
+        return ("safe-to-restart", str(self.leader)), ("what-if", "--lose", str(self.leader))
+
+    def said(self, *verb: str) -> tuple[int, Mapping[str, Any]]:
+        config = self.folder / "kraftwatch.yaml"
+        section = {"name": NAME, "bootstrap": self.quorum.bootstrap, **self.quorum.monitor_options}
+        config.write_text(yaml.safe_dump({"clusters": [section]}))
         ended = program.kraftwatch(*verb, "--config", str(config), "--json")
         return ended.exit_code, json.loads(ended.stdout)
 
-    questions = (("safe-to-restart", str(leader)), ("what-if", "--lose", str(leader)))
-
-    def is_answered(exit_code: int) -> None:
-        assert {question[0]: said(*question)[0] for question in questions} == dict.fromkeys(
-            ("safe-to-restart", "what-if"), exit_code
-        )
-
-    def rows_of_all() -> list[str]:
+    def rows(self) -> list[str]:
         options = []
-        for node in quorum.controllers:
-            file = tmp_path / f"row-{node}.json"
-            file.write_text(program.kraftwatch("witness", quorum.node(node).properties_file, "--json").stdout)
+        for node in self.quorum.controllers:
+            file = self.folder / f"row-{node}.json"
+            file.write_text(program.kraftwatch("witness", self.quorum.node(node).properties_file, "--json").stdout)
             options += ["--witness", str(file)]
         return options
 
-    def is_answered_with_rows(exit_code: int) -> None:
-        rows = rows_of_all()
-        assert {question[0]: said(*question, *rows)[0] for question in questions} == dict.fromkeys(
-            ("safe-to-restart", "what-if"), exit_code
-        )
+    def is_answered(self, exit_code: int, *, with_rows: bool = False) -> None:
+        rows = self.rows() if with_rows else []
+        assert {self.said(*question, *rows)[0] for question in self.questions} == {exit_code}
 
-    def seen_from(node: int) -> tuple[int, Mapping[int, tuple[str, str | None]]]:
-        ended = program.kraftwatch("witness", quorum.node(node).properties_file, "--json")
-        peers = json.loads(ended.stdout)["peers"]
-        return ended.exit_code, {peer["node"]: (peer["reached"], peer["step"]) for peer in peers}
+    def is_seen(self, unreached: Set[tuple[int, int]], step: DialStep) -> None:
+        for node in self.quorum.controllers:
+            ended = program.kraftwatch("witness", self.quorum.node(node).properties_file, "--json")
+            peers = json.loads(ended.stdout)["peers"]
+            seen = {(node, one["node"]): (one["reached"], one["step"]) for one in peers}
+            assert seen == {pair: ("no", step) if pair in unreached else ("yes", None) for pair in seen}
+            assert ended.exit_code == (1 if {*seen} & unreached else 0)
+            assert len(seen) == len(self.quorum.controllers) - 1
 
-    def is_seen(reached: Mapping[tuple[int, int], tuple[str, str | None]]) -> None:
-        for node in quorum.controllers:
-            others = sorted({*quorum.controllers} - {node})
-            seen = {one: reached.get((node, one), ("yes", None)) for one in others}
-            assert seen_from(node) == (0 if set(seen.values()) == {("yes", None)} else 1, seen)
 
-    eventually(partial(is_answered, 0), within_s=90)
-    eventually(partial(is_seen, {}), within_s=60)
-    eventually(partial(is_answered_with_rows, 0), within_s=60)
-    seen = "seen from the hosts of controllers 1, 2 and 3: each reaches each other one"
-    assert seen in said(*questions[0], *rows_of_all())[1]["notes"]
+def _is_seen_before_the_loss(quorum: PeerLab, tmp_path: Path, fault: PeerFault) -> None:
+    leader, *followers = quorum.leader, *quorum.followers
+    asked = Asked(quorum=quorum, folder=tmp_path, leader=leader)
+    most = 1 if fault.by else len(followers) // 2
+    changed, other = followers[:most], followers[-1]
+    survives = fault.by is not None and len(followers) > 2
+    eventually(partial(asked.is_answered, 0), within_s=90)
+    eventually(partial(asked.is_seen, frozenset(), fault.step), within_s=60)
+    eventually(partial(asked.is_answered, 0, with_rows=True), within_s=60)
+    seen = f"seen from the hosts of {numbered('controller', quorum.controllers)}: each reaches each other one"
+    assert seen in asked.said(*asked.questions[0], *asked.rows())[1]["notes"]
 
-    file = quorum.node(changed).properties_file
-    lines = "".join(f"{name}={value}\n" for name, value in change(quorum).items())
-    quorum.stop(changed)
-    file.write_text(file.read_text(encoding="utf-8") + lines, encoding="utf-8")
-    quorum.start(changed)
-    await_fetches_of_all_voters(quorum)
+    for node, change in {**dict.fromkeys(changed, fault.changed), **({other: fault.by} if fault.by else {})}.items():
+        restart_with(quorum, node, change(quorum))
 
-    eventually(partial(is_answered, _UNKNOWN), within_s=90)
-    assert [one["node_id"] for one in said(*questions[0])[1]["undecided"]] == [changed]
-    assert said("check")[0] != 0
-    eventually(partial(is_seen, {(node, changed): ("no", step) for node in (leader, other)}), within_s=60)
-    eventually(partial(is_answered_with_rows, 2), within_s=60)
-    found = said("check", *rows_of_all())[1]["findings"]
-    assert ("peer-unreachable", f"voter {changed}", "critical") in {
-        (one["rule"], one["subject"], one["severity"]) for one in found
-    }
+    if fault.by is None:
+        eventually(partial(asked.is_answered, _UNKNOWN), within_s=90)
+        assert [one["node_id"] for one in asked.said(*asked.questions[0])[1]["undecided"]] == changed
+        assert asked.said("check")[0] != 0
+    eventually(partial(asked.is_seen, fault.unreached(quorum.controllers, changed, other), fault.step), within_s=60)
+    eventually(partial(asked.is_answered, 0 if survives else 2, with_rows=True), within_s=60)
+    found = asked.said("check", *asked.rows())[1]["findings"]
+    severity = "warning" if survives else "critical"
+    named = {(one["rule"], one["subject"], one["severity"]) for one in found}
+    assert {("peer-unreachable", f"voter {node}", severity) for node in changed} <= named
 
     quorum.kill(leader)
 
@@ -337,8 +293,21 @@ def test_nothing_counts_on_a_controller_that_answers_the_monitor_and_not_its_pee
 
     def nothing_is_committed() -> None:
         """Whoever is elected, no majority follows it; or the first one that asks ends."""
-        committed.append(said("status")[1]["high_watermark"])
+        committed.append(asked.said("status")[1]["high_watermark"])
         assert len(committed) >= _OFTEN
         assert len({*committed[-_OFTEN:]} - {None}) <= 1, committed
 
-    eventually(nothing_is_committed, within_s=60)
+    if survives:
+        first = quorum.await_leader(*followers).high_watermark
+        quorum.await_state(lambda state: state.high_watermark > max(first, 0) + _OFTEN, what="commits")
+    else:
+        eventually(nothing_is_committed, within_s=60)
+
+
+def restart_with(quorum: PeerLab, node: int, properties: Mapping[str, str]) -> None:
+    file = quorum.node(node).properties_file
+    lines = "".join(f"{name}={value}\n" for name, value in properties.items())
+    quorum.stop(node)
+    file.write_text(file.read_text(encoding="utf-8") + lines, encoding="utf-8")
+    quorum.start(node)
+    await_fetches_of_all_voters(quorum)

@@ -16,7 +16,8 @@ no other one: it announces this endpoint when it is elected (tested on Kafka 4.3
 
 A candidate needs the votes of a majority that it reaches, and a majority that reaches it follows it. Who is both is
 enough. If only the two apart are majorities, those that voted without being able to follow ask for votes themselves,
-and whether one is elected that is followed depends on who asks first.
+and whether one is elected that is followed depends on who asks first (Kafka 4.4.0: three controllers, each of which
+did not reach the next one, had a leader that committed 15 s after their start, three times of three).
 
 One thing depends on chance. A controller that led the last epoch that it knows answers fetches as that epoch's leader
 after its start, until its first election timeout (Kafka's ResignedState), and names its own endpoint. A voter that does

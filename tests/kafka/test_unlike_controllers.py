@@ -207,7 +207,7 @@ def _cases() -> Iterator[Any]:
                 yield pytest.param(voters, fault, id=f"{voters}: {fault.name}")
 
 
-@pytest.mark.parametrize(("voters", "fault"), _cases())
+@pytest.mark.parametrize(("voters", "fault"), [*_cases()])
 def test_nothing_counts_on_a_controller_that_answers_the_monitor_and_not_its_peers(
     tmp_path: Path, voters: int, fault: PeerFault
 ) -> None:

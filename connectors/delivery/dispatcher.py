@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from connectors.delivery.delivery_report import SinkResult
 from connectors.delivery.ledger import Ledger
-from connectors.delivery.sink_worker import SinkWorker
+from connectors.delivery.sink_worker import SinkWorker, new_keys
 from connectors.errors import UsageError
 from connectors.sinks.sink import Sink
 from rules.model.identifiers import Millis
@@ -100,8 +100,13 @@ class Dispatcher:
             now_ms: the wall clock, which becomes `sent_at` and drives repetitions and retries.
             holds: the silences and acknowledgements in force.
         """
-        for worker in self._workers:
-            worker.start_call(holds, now_ms)
+        due = [(worker, worker.due(holds, now_ms)) for worker in self._workers]
+        calls = [(worker, notifications) for worker, notifications in due if notifications]
+        if calls:
+            # Before them: if the job is killed during a call, the sink may have been notified.
+            self._ledger.begin_calls({worker.name: new_keys(notifications) for worker, notifications in calls})
+        for worker, notifications in calls:
+            worker.start_call(notifications, now_ms)
         until = time.monotonic() + self._patience_s
         return {
             worker.name: worker.collect_results(max(0.0, until - time.monotonic()), now_ms) for worker in self._workers

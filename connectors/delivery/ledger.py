@@ -139,7 +139,7 @@ class Ledger:
                 for key, record in self._records.items()
             }
             self._store.add_sink(sink, status)
-            self._sinks[sink] = SinkRecord(status=status, notified={})
+            self._sinks[sink] = SinkRecord(status=status, sent=set(), notified={})
             self._earlier[sink] = {
                 incident: [self._records[key].alert for key in self._views.incidents[incident] if key not in firing]
                 for incident in {self._records[key].incident for key in firing}
@@ -221,7 +221,8 @@ class Ledger:
 
         Discarded transitions are left out.
         """
-        status = self._sinks[sink].status
+        stored = self._sinks[sink]
+        status = stored.status
         incident_of = {
             record.number: record.incident
             for record in (*self._pending(sink), *(self._records[key] for key in self._views.firing))
@@ -231,6 +232,7 @@ class Ledger:
                 TransitionStatus(
                     alert=record.alert,
                     delivered=status[record.number] is DeliveryStatus.DELIVERED,
+                    maybe_delivered=status[record.number] is DeliveryStatus.PENDING and record.number in stored.sent,
                     escalations=record.escalations,
                 )
                 for record in self._of_incident(incident)
@@ -250,12 +252,17 @@ class Ledger:
         """Returns the last notification of each incident that a known sink was sent."""
         return self._sinks[sink].notified
 
-    def begin_call(self, sink: str, notified: Mapping[str, Notified]) -> None:
-        """Records the incidents that a known sink is about to be notified of.
+    def begin_calls(self, alerts: Mapping[str, Iterable[AlertKey]]) -> None:
+        """Records what each of these sinks, which are known, is sent now: whatever happens then, it may have it.
 
-        Raises LeaseLostError if another job notifies now: the sink must not be called.
+        Raises LeaseLostError if another job notifies now: no sink must be called.
         """
-        self._note(sink, (), DeliveryStatus.DELIVERED, notified)
+        new = {
+            sink: {self._records[key].number for key in keys} - self._sinks[sink].sent for sink, keys in alerts.items()
+        }
+        self._store.mark_sent(new)
+        for sink, numbers in new.items():
+            self._sinks[sink].sent.update(numbers)
         if self._lease is not None:
             self._lease.renew()
 
@@ -383,6 +390,7 @@ class Ledger:
         for stored in self._sinks.values():
             for number in numbers:
                 del stored.status[number]
+            stored.sent.difference_update(numbers)
             for incident in empty:
                 stored.notified.pop(incident, None)
         if undelivered:

@@ -3,9 +3,8 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import partial
 from threading import Thread
 
@@ -20,19 +19,18 @@ from rules.evaluate import ALL_RULES
 from rules.job.sink_failing import subject_of
 from rules.model.identifiers import Millis
 from rules.model.job_state import JOB_CLUSTER_ID
-from rules.notifications.notification import (
-    Notification,
-    Notified,
-    TransitionStatus,
-    alert_histories,
-    single_alert_notification,
-)
+from rules.notifications.notification import Notification, alert_histories, single_alert_notification
 from rules.notifications.planner import NotificationPlanner
 from rules.notifications.route import Hold, SilenceOfService
 
 _LOG = logging.getLogger(__name__)
 _MAX_NOTIFICATIONS = 500
 """The most notifications in one call: after a long outage the rest waits for the next call."""
+
+
+def new_keys(notifications: Iterable[Notification]) -> Sequence[AlertKey]:
+    """Returns the keys of the transitions that notifications report."""
+    return [alert.key for notification in notifications for alert in notification.new_transitions]
 
 
 class SinkCall:
@@ -93,8 +91,6 @@ class SinkWorker:
             shows_ended_silences=sink.options.shows_ended_silences,
         )
         """Of a sink that notifies people; others get each transition."""
-        self._maybe_delivered: set[AlertKey] = set()
-        """Transitions whose acceptance was not confirmed: the end of their alerts is sent, silenced or not."""
         self._silenced = 0
         """Firing alerts that a silence held back in the newest plan."""
         self._retries = RetrySchedule()
@@ -114,33 +110,23 @@ class SinkWorker:
         """Takes over the call in progress of a replaced sink of the same name: it is not repeated."""
         self._call, self._overdue, self._sent = predecessor._call, predecessor._overdue, predecessor._sent
 
-    def start_call(self, holds: Sequence[Hold], now_ms: Millis) -> None:
-        """Collects the outcome of an earlier call; then starts a call if there is something to send and it is due."""
+    def due(self, holds: Sequence[Hold], now_ms: Millis) -> Sequence[Notification]:
+        """Returns what to send now, if the earlier call has ended: what did not fail yet first."""
         self._counts.clear()
         self._collect(0.0, now_ms)
         if self._call is not None:
-            return
-        notifications = self._due(holds, now_ms)
-        if notifications:
-            # Before the call: if the job is killed during it, the sink may have been notified.
-            known = self._ledger.last_notified(self.name)
-            new = {
-                notification.incident: Notified(at_ms=now_ms)
-                for notification in notifications
-                if self.notifies_people and notification.incident not in known
-            }
-            self._ledger.begin_call(self.name, new)
-            documents = [self._set_aside.document(notification) for notification in notifications]
-            self._call = SinkCall(self.sink, documents, sent_at_ms=now_ms, deadline_s=self._deadline_s)
-            self._sent, self._overdue = notifications, False
-
-    def _due(self, holds: Sequence[Hold], now_ms: Millis) -> Sequence[Notification]:
-        """Returns what to send now: what did not fail yet first."""
+            return ()
         # Also while nothing may be sent: what a silence holds back and resolves is discarded before the silence ends.
         planned = self._plan(holds, now_ms)
         if not self._retries.due(now_ms):
             return ()
         return [*self._set_aside.new(planned), *self._set_aside.due(planned, now_ms)][:_MAX_NOTIFICATIONS]
+
+    def start_call(self, notifications: Sequence[Notification], now_ms: Millis) -> None:
+        """Sends what is due."""
+        documents = [self._set_aside.document(notification) for notification in notifications]
+        self._call = SinkCall(self.sink, documents, sent_at_ms=now_ms, deadline_s=self._deadline_s)
+        self._sent, self._overdue = notifications, False
 
     def collect_results(self, timeout_s: float, now_ms: Millis) -> SinkResult:
         """Waits at most `timeout_s` for the call in progress and returns the result of this delivery."""
@@ -201,18 +187,8 @@ class SinkWorker:
     def _record(self, pairs: Sequence[tuple[Notification, Outcome]], now_ms: Millis) -> None:
         done = [notification for notification, outcome in pairs if isinstance(outcome, Delivered)]
         notified = {one.incident: one.notified_at(now_ms) for one in done} if self.notifies_people else {}
-        self._ledger.mark_delivered(
-            self.name,
-            [alert.key for notification in done for alert in notification.new_transitions],
-            notified=notified,
-        )
-        for notification, outcome in pairs:
-            self._counts[type(outcome)] += 1
-            keys = {alert.key for alert in notification.new_transitions}
-            if isinstance(outcome, Delivered):
-                self._maybe_delivered -= keys
-            else:
-                self._maybe_delivered |= keys
+        self._ledger.mark_delivered(self.name, new_keys(done), notified=notified)
+        self._counts.update(type(outcome) for _, outcome in pairs)
 
     def _schedule(self, pairs: Sequence[tuple[Notification, Outcome]], now_ms: Millis) -> None:
         delivered = any(isinstance(outcome, Delivered) for _, outcome in pairs)
@@ -259,10 +235,7 @@ class SinkWorker:
         if not self.notifies_people:
             return [single_alert_notification(alert) for alert in self._ledger.pending(self.name)]
         known = self._ledger.last_notified(self.name)
-        incidents = {
-            incident: self._with_attempts(transitions) if incident in known else transitions
-            for incident, transitions in self._ledger.incidents(self.name).items()
-        }
+        incidents = self._ledger.incidents(self.name)
         if self.sink.options.expires:
             # It is Alertmanager, which silences by itself what it has.
             holds = [hold for hold in holds if not isinstance(hold, SilenceOfService)]
@@ -275,14 +248,6 @@ class SinkWorker:
         self._silenced = plan.silenced
         self._ledger.discard(self.name, [alert.key for alert in plan.discarded])
         return plan.notifications
-
-    def _with_attempts(self, transitions: Sequence[TransitionStatus]) -> Sequence[TransitionStatus]:
-        """Marks what the sink may have received. `transitions` are those of an incident of which it was notified."""
-        unconfirmed = {transition.alert.key for transition in transitions} & self._maybe_delivered
-        if not unconfirmed and not any(transition.delivered for transition in transitions):
-            # An earlier process sent the first notification, and was killed before it recorded the outcome.
-            unconfirmed = {transition.alert.key for transition in transitions}
-        return [replace(transition, maybe_delivered=transition.alert.key in unconfirmed) for transition in transitions]
 
     def _discard_unrouted(self) -> None:
         """Discards what does not match the route, and alerts about the failure of this sink itself."""

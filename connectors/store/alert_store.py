@@ -55,6 +55,8 @@ class SinkRecord:
 
     status: dict[int, DeliveryStatus]
     """By the number of the transition."""
+    sent: set[int]
+    """The transitions that it was sent, whether it confirmed them or not."""
     notified: dict[str, Notified]
     """Its last notification of each incident."""
 
@@ -136,12 +138,16 @@ class AlertStore:
             for incident, one in (notified or {}).items()
         ]
         self._forget({("incident", sink, row["incident"]) for row in rows})
-        of_row = (DELIVERIES.c.sink == bindparam("of_sink")) & (DELIVERIES.c.number == bindparam("of_number"))
         self._write(
-            (update(DELIVERIES).where(of_row).values(status=bindparam("status")), changed),
+            (update(DELIVERIES).where(_OF_DELIVERY).values(status=bindparam("status")), changed),
             (_forget_incident(), [{"of_sink": sink, "of_incident": row["incident"]} for row in rows]),
             (insert(NOTIFIED), rows),
         )
+
+    def mark_sent(self, numbers: Mapping[str, Iterable[int]]) -> None:
+        """Stores which transitions are sent to each sink."""
+        rows = [{"of_sink": sink, "of_number": number} for sink, sent in numbers.items() for number in sent]
+        self._write((update(DELIVERIES).where(_OF_DELIVERY).values(sent=True), rows))
 
     def drop(
         self,
@@ -239,6 +245,7 @@ def _about(row: Mapping[str, Any]) -> tuple[Any, ...]:
 _OF_ALERT = (ACKNOWLEDGEMENTS.c.fingerprint == bindparam("of_fingerprint")) & (
     ACKNOWLEDGEMENTS.c.started_at_ms == bindparam("of_start")
 )
+_OF_DELIVERY = (DELIVERIES.c.sink == bindparam("of_sink")) & (DELIVERIES.c.number == bindparam("of_number"))
 _PLAIN_COLUMNS = ("number", "recorded_at_ms", "incident", "escalations")
 
 
@@ -249,9 +256,10 @@ def _alerts(connection: Connection) -> Iterator[AlertRecord]:
 
 def _sinks(connection: Connection) -> Mapping[str, SinkRecord]:
     names = connection.scalars(select(SINKS.c.name).order_by(SINKS.c.number))
-    found = {name: SinkRecord(status={}, notified={}) for name in names}
+    found = {name: SinkRecord(status={}, sent=set(), notified={}) for name in names}
     for row in connection.execute(select(DELIVERIES).order_by(DELIVERIES.c.number)):
         found[row.sink].status[row.number] = DeliveryStatus(row.status)
+        found[row.sink].sent.update([row.number] if row.sent else [])
     for row in connection.execute(select(NOTIFIED)):
         found[row.sink].notified[row.incident] = Notified(at_ms=Millis(row.at_ms), acknowledged=row.acknowledged or "")
     return found

@@ -9,7 +9,7 @@ from connectors.errors import OtherTablesError
 from rules.formatting import visible
 
 _LOG = logging.getLogger(__name__)
-REVISION = "0002"
+REVISION = "0003"
 """The newest revision: that of `connectors.store.tables`. They are numbered from 0001 on."""
 MIGRATIONS = "connectors.store:migrations"
 """Where Alembic finds the migrations: package and folder."""

@@ -13,6 +13,7 @@ from sqlalchemy import (
     String,
     Table,
     UniqueConstraint,
+    false,
 )
 
 from connectors.store.database import Database, SqliteDatabase
@@ -56,6 +57,8 @@ DELIVERIES = Table(
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("sink", String, primary_key=True),
     Column("status", String, nullable=False),
+    # Before the sink was called: it may have the transition.
+    Column("sent", Boolean, nullable=False, server_default=false()),
 )
 """The status of each transition for each sink."""
 

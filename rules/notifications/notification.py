@@ -60,8 +60,8 @@ class AlertHistory:
 
     @property
     def maybe_notified(self) -> bool:
-        """Whether the sink may have a transition whose acceptance was not confirmed."""
-        return any(transition.maybe_delivered for transition in self.transitions)
+        """Whether the sink has a transition, or may have one: it was sent, and its acceptance was not confirmed."""
+        return self.notified or any(transition.maybe_delivered for transition in self.transitions)
 
     @property
     def delivered(self) -> tuple[Alert, ...]:

@@ -8,8 +8,8 @@ Pure: the same records and the same `now` give the same plan.
   interval from the first of them: an incident that recovers step by step is one notification. Other advice at the worst
   severity is noticeable, and never a new page.
 - A silenced alert is held back: it is sent if it is still firing when the silence ends, and discarded if it resolves
-  before. If the sink was notified that an alert fires, it is also notified that it resolved, silenced or not: no
-  incident stays open in the sink forever.
+  before. If the sink was sent that an alert fires, confirmed or not, it is also sent that it resolved, silenced or
+  not: no incident stays open in the sink forever.
 - A consequence is held back while its cause is firing and for a while after the cause resolved: it is sent if it is
   still firing then. Until then the incident is not resolved, and nothing new is sent while the quorum recovers.
 - The end of an incident that was critical is sent after the same while: a page that flaps is one page.
@@ -76,8 +76,8 @@ class _AlertDecision:
     @property
     def suppressed(self) -> bool:
         """Nothing of it is sent while it fires."""
-        known = self.history.notified or self.history.maybe_notified
-        return self.silenced or self.inhibited or (self.acknowledgement is not None and not known)
+        acknowledged = self.acknowledgement is not None and not self.history.maybe_notified
+        return self.silenced or self.inhibited or acknowledged
 
     @property
     def quiet(self) -> bool:
@@ -90,8 +90,7 @@ class _AlertDecision:
 
     @property
     def discarded(self) -> bool:
-        history = self.history
-        return self.suppressed and history.resolved and not history.notified and not history.maybe_notified
+        return self.suppressed and self.history.resolved and not self.history.maybe_notified
 
     @property
     def sendable(self) -> bool:

@@ -385,5 +385,20 @@ class Delivery(RuleBasedStateMachine):
         return any(rule in causes and cluster == one.cluster for cluster, rule, _ in self.conditions)
 
 
+def test_a_page_whose_answer_was_lost_ends_though_its_job_is_killed_and_people_silence_it() -> None:
+    """It belongs to an incident of which the service has confirmed an earlier alert."""
+    condition = ("alpha", "stale-voter-endpoint", "two")
+    delivery = Delivery()
+    delivery.condition_begins_and_ends(changes=[], condition=condition)
+    delivery.service_behaves(changes=[], at=len(delivery.services), behaviour=Behaviour.LOSES_ANSWERS)
+    began: Changes = [(condition, Severity.CRITICAL)]
+    delivery.something_happens_in_a_step(changes=began, fault=Fault.KILLED_AFTER, at=3)
+    delivery.time_passes(changes=[], seconds=4_000)
+    delivery.condition_begins_and_ends(changes=[(condition, None)], condition=("alpha", "version-drift", "two"))
+    delivery.configuration_is_read_again(changes=[], at=2, route=1, configured=True, replaced=True)
+    delivery.people_silence(changes=[], pattern="two", seconds=100)
+    delivery.teardown()
+
+
 TestDelivery = Delivery.TestCase
 TestDelivery.settings = settings(max_examples=50, stateful_step_count=30)

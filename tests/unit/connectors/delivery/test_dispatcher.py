@@ -34,6 +34,9 @@ def later(seconds: float) -> Millis:
     return Millis(NOON_MS + round(seconds * 1000))
 
 
+SILENCE = Silence(id="s", starts_at_ms=later(1), ends_at_ms=later(600), author="eva", comment="new disks")
+
+
 def deliver_in(dispatcher: RecordingDispatcher, seconds: range, *alerts: Alert) -> Mapping[str, SinkResult]:
     """Delivers the alerts in the first of the seconds and nothing in the others; returns the last results."""
     dispatcher.deliver(alerts, later(seconds[0]))
@@ -413,13 +416,46 @@ def test_an_incident_that_was_being_sent_when_the_job_was_killed_is_resolved(tmp
     """The service may have accepted it: it must not stay open there, whatever was silenced meanwhile."""
     killed = HangingSink("pager", DeliveryMode.INCIDENTS)
     dispatcher_with(tmp_path, killed, patience_s=0.05).deliver([FIRST], NOON_MS)
-    silence = Silence(id="s", starts_at_ms=later(1), ends_at_ms=later(600), author="eva", comment="new disks")
     pager = RecordingSink("pager", DeliveryMode.INCIDENTS)
-    dispatcher = dispatcher_with(tmp_path, pager, silences=lambda _: [silence] if silenced else [])
+    dispatcher = dispatcher_with(tmp_path, pager, silences=lambda _: [SILENCE] if silenced else [])
     dispatcher.deliver([], later(10))
     dispatcher.deliver([RESOLVED], later(60))
     assert pager.transitions == [FIRST, RESOLVED]
     killed.release.set()
+
+
+@pytest.mark.parametrize("joins", [False, True], ids=["new incident", "known incident"])
+@pytest.mark.parametrize("restarts", [False, True], ids=["sink replaced", "job restarted"])
+@pytest.mark.parametrize(
+    ("mode", "silences", "route"),
+    [
+        (DeliveryMode.INCIDENTS, [SILENCE], Route()),
+        (DeliveryMode.INCIDENTS, [], Route(clusters=("beta",))),
+        (DeliveryMode.TRANSITIONS, [], Route(clusters=("beta",))),
+    ],
+    ids=["silenced", "routed elsewhere", "record routed elsewhere"],
+)
+def test_an_alert_of_which_the_answer_was_lost_is_resolved(
+    tmp_path: Path, mode: DeliveryMode, silences: Sequence[Silence], route: Route, restarts: bool, joins: bool
+) -> None:
+    """Neither a restart nor a reload forgets that the service may have it, also in an incident of which it has more."""
+    # The alert makes the incident worse: that is sent at once.
+    other = alert("other", severity=Severity.WARNING, cluster_id=FIRST.cluster_id if joins else "another")
+    lost: list[Outcome] = [Delivered(), Retry(reason="the answer was lost")]
+    before, after = RecordingSink("pager", mode, outcomes=lost), RecordingSink("pager", mode, route=route)
+    dispatcher = dispatcher_with(tmp_path, before, silences=lambda _: silences)
+    dispatcher.deliver([other], NOON_MS)
+    dispatcher.deliver([FIRST], NOON_MS)
+    if restarts:
+        dispatcher = dispatcher_with(tmp_path, after, silences=lambda _: silences)
+    else:
+        dispatcher.dispatcher.set_sinks([after])
+    dispatcher.deliver([], later(10))
+    dispatcher.deliver([RESOLVED], later(120))
+    assert [(one.subject, one.state) for one in after.transitions] == [
+        (FIRST.subject, "firing"),
+        (FIRST.subject, "resolved"),
+    ]
 
 
 def test_two_jobs_that_observe_an_incident_at_different_times_give_it_the_same_keys(tmp_path: Path) -> None:

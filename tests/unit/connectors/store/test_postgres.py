@@ -210,7 +210,7 @@ def test_a_lease_that_expired_or_that_a_faster_clock_wrote_is_taken_and_its_form
     for write in (
         first.renew,
         lambda: ledger.record([alert("quorum")], NOON_MS),
-        lambda: ledger.begin_call("slack", {}),
+        lambda: ledger.begin_calls({"slack": []}),
     ):
         with pytest.raises(LeaseLostError):
             write()

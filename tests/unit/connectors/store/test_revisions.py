@@ -18,24 +18,26 @@ from sqlalchemy import inspect, update
 from connectors.delivery.ledger import Ledger
 from connectors.errors import OtherTablesError, StoreError, UsageError
 from connectors.store import migrations, revisions
-from connectors.store.alert_store import AlertStore
+from connectors.store.alert_store import AlertRecord, AlertStore, DeliveryStatus
 from connectors.store.collection import SilenceStore
 from connectors.store.database import Database
 from connectors.store.postgres import close_connections
 from connectors.store.store_place import StorePlace
 from connectors.store.tables import TABLES, job_database, sqlite_database
 from rules.alert import Alert
+from rules.finding import Severity
 from rules.model.identifiers import Millis
+from rules.notifications.notification import Notified
 from rules.notifications.route import Silence
 from tests.postgres_server import PostgresServer, needs_postgres
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
-NEXT = "0003"
+NEWEST, NEXT = revisions.REVISION, f"{int(revisions.REVISION) + 1:04}"
 SECOND = f"""
 from alembic import op
 from sqlalchemy import Column, Integer, String
 
-revision, down_revision = "{NEXT}", "{revisions.REVISION}"
+revision, down_revision = "{NEXT}", "{NEWEST}"
 
 
 def upgrade() -> None:
@@ -59,14 +61,14 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
     """Lets the test go on as a build whose newest migration is this one; the second one is made up."""
     folder = tmp_path / "migrations"
     shutil.copytree(Path(migrations.__file__).parent, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "versions" / "v0003_notes.py").write_text(SECOND)
+    (folder / "versions" / f"v{NEXT}_notes.py").write_text(SECOND)
     monkeypatch.setattr(revisions, "MIGRATIONS", str(folder))
 
     def as_build(newest: str) -> None:
         close_connections()
         monkeypatch.setattr(revisions, "REVISION", newest)
 
-    as_build(revisions.REVISION)
+    as_build(NEWEST)
     return as_build
 
 
@@ -142,18 +144,40 @@ def test_an_upgrade_is_logged_and_keeps_alerts_deliveries_and_silences(
     build(NEXT)
     assert_filled(place)
     (logged,) = caplog.messages
-    assert logged.endswith(": its tables are upgraded from revision 0002 to 0003")
+    assert logged.endswith(f": its tables are upgraded from revision {NEWEST} to {NEXT}")
     assert (revision_of(place), has_notes(place)) == (NEXT, [True, True])
+
+
+def test_what_is_pending_of_an_incident_that_an_older_version_has_sent_counts_as_sent(place: StorePlace) -> None:
+    """It did not record which transitions it had sent."""
+    database = job_database(place)
+    with database.transaction() as connection:
+        connection.exec_driver_sql("ALTER TABLE deliveries DROP COLUMN sent")
+        connection.execute(update(revisions.REVISIONS).values(version_num="0002"))
+    older = AlertStore(database)
+    older.add_sink("pager", {})
+    of_incidents = [(1, "known", FIRST), (2, "known", replace(FIRST, severity=Severity.WARNING)), (3, "new", OTHER)]
+    older.add(
+        [
+            AlertRecord(number=number, recorded_at_ms=NOON_MS, incident=incident, escalations=0, alert=one)
+            for number, incident, one in of_incidents
+        ],
+        ["pager"],
+    )
+    older.note("pager", {1: DeliveryStatus.DELIVERED}, {"known": Notified(at_ms=NOON_MS)})
+    database.create()
+    assert older.content()[1]["pager"].sent == {2}
+    database.close()
 
 
 def test_a_migration_that_fails_changes_nothing(place: StorePlace, build: Build, tmp_path: Path) -> None:
     fill(place)
     build(NEXT)
-    script = tmp_path / "migrations" / "versions" / "v0003_notes.py"
+    script = tmp_path / "migrations" / "versions" / f"v{NEXT}_notes.py"
     script.write_text(SECOND + FAILS)
     with pytest.raises(StoreError, match=r"^[^\n]*(UNIQUE|unique) constraint[^\n]*$"):
         job_database(place).create()
-    assert (revision_of(place), has_notes(place)) == ("0002", [False, False])
+    assert (revision_of(place), has_notes(place)) == (NEWEST, [False, False])
     script.write_text(SECOND)
     assert_filled(place)
 
@@ -170,11 +194,11 @@ def test_jobs_that_start_at_once_upgrade_the_tables_once(place: StorePlace, buil
 def test_tables_of_a_newer_version_are_refused_and_stay_as_they_are(place: StorePlace, build: Build) -> None:
     build(NEXT)
     fill(place)
-    build("0002")
+    build(NEWEST)
     reader, job = job_database(place, read_only=True), job_database(place)
     for opened in (SilenceStore(reader).read, job.create):
         with pytest.raises(
-            OtherTablesError, match="tables of revision 0003, and this kraftwatch knows those up to 0002"
+            OtherTablesError, match=f"tables of revision {NEXT}, and this kraftwatch knows those up to {NEWEST}"
         ):
             opened()
     build(NEXT)
@@ -197,7 +221,7 @@ def test_reading_upgrades_nothing(place: StorePlace, build: Build) -> None:
     reader = job_database(place, read_only=True)
     assert len([*AlertStore(reader).alerts()]) == 2
     assert SilenceStore(reader).read() == (SILENCE,)
-    assert (revision_of(place), has_notes(place)) == ("0002", [False, False])
+    assert (revision_of(place), has_notes(place)) == (NEWEST, [False, False])
 
 
 def test_a_reader_of_tables_that_lack_what_it_needs_says_who_upgrades_them(place: StorePlace) -> None:
@@ -225,7 +249,7 @@ def test_what_a_command_writes_to_older_tables_is_kept_and_upgrades_nothing(plac
     later = replace(SILENCE, id="two", starts_at_ms=Millis(NOON_MS + 1))
     SilenceStore(job_database(place)).add(later, now_ms=NOON_MS)
     assert SilenceStore(job_database(place)).read() == (SILENCE, later)
-    assert (revision_of(place), has_notes(place)) == ("0002", [False, False])
+    assert (revision_of(place), has_notes(place)) == (NEWEST, [False, False])
 
 
 def test_rows_of_a_damaged_older_database_are_copied_and_then_upgraded(tmp_path: Path, build: Build) -> None:
@@ -236,7 +260,7 @@ def test_rows_of_a_damaged_older_database_are_copied_and_then_upgraded(tmp_path:
     assert damaged.damage() is not None
     build(NEXT)
     sqlite_database(tmp_path).copy_readable(damaged)
-    assert (revision_of(tmp_path), has_notes(tmp_path)) == ("0002", [False, False])
+    assert (revision_of(tmp_path), has_notes(tmp_path)) == (NEWEST, [False, False])
     assert_filled(tmp_path)
     assert (revision_of(tmp_path), has_notes(tmp_path)) == (NEXT, [True, True])
 
@@ -245,7 +269,7 @@ def test_a_damaged_database_of_a_newer_version_is_not_repaired(tmp_path: Path, b
     build(NEXT)
     fill(tmp_path)
     damage_an_index(tmp_path / "kraftwatch.db")
-    build("0002")
+    build(NEWEST)
     with pytest.raises(OtherTablesError):
         sqlite_database(tmp_path, read_only=True).damage()
     assert issubclass(OtherTablesError, UsageError), "the exit code is 2: a supervisor does not start the job again"

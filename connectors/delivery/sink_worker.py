@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from threading import Thread
@@ -14,7 +14,7 @@ from connectors.delivery.retries import RetrySchedule, SetAside
 from connectors.process.json_log import alert_fields
 from connectors.settings.secret import redact
 from connectors.sinks.sink import Delivered, DeliveryMode, Outcome, Rejected, Retry, Sink
-from rules.alert import Alert, AlertKey, AlertState
+from rules.alert import Alert, AlertId, AlertKey, AlertState
 from rules.evaluate import ALL_RULES
 from rules.job.sink_failing import subject_of
 from rules.model.identifiers import Millis
@@ -231,11 +231,15 @@ class SinkWorker:
 
     def _plan(self, holds: Sequence[Hold], now_ms: Millis) -> Sequence[Notification]:
         """Returns what to send now; records in the ledger what is never sent to this sink."""
-        self._discard_unrouted()
+        held = self._held_unrouted()
         if not self.notifies_people:
-            return [single_alert_notification(alert) for alert in self._ledger.pending(self.name)]
+            pending = [alert for alert in self._ledger.pending(self.name) if alert.alert_id not in held]
+            return [single_alert_notification(alert) for alert in pending]
         known = self._ledger.last_notified(self.name)
-        incidents = self._ledger.incidents(self.name)
+        incidents = {
+            incident: [transition for transition in transitions if transition.alert.alert_id not in held]
+            for incident, transitions in self._ledger.incidents(self.name).items()
+        }
         if self.sink.options.expires:
             # It is Alertmanager, which silences by itself what it has.
             holds = [hold for hold in holds if not isinstance(hold, SilenceOfService)]
@@ -249,19 +253,23 @@ class SinkWorker:
         self._ledger.discard(self.name, [alert.key for alert in plan.discarded])
         return plan.notifications
 
-    def _discard_unrouted(self) -> None:
-        """Discards what does not match the route, and alerts about the failure of this sink itself."""
+    def _held_unrouted(self) -> Collection[AlertId]:
+        """Discards what does not match the route, and alerts about the failure of this sink itself.
+
+        Returns the alerts that do not match and that the sink may have nevertheless: only their end is sent.
+        """
         # The beginning of one that ended may have been discarded: by another route than now.
         if all(self._takes(alert) and alert.state is AlertState.FIRING for alert in self._ledger.pending(self.name)):
-            return
+            return ()
         unrouted = [
-            alert.key
+            history
             for transitions in self._ledger.incidents(self.name).values()
             for history in alert_histories(transitions)
             if _is_about(history.newest, self.name) or not self._route.matches_history(history)
-            for alert in history.pending
         ]
-        self._ledger.discard(self.name, unrouted)
+        never = [history for history in unrouted if not history.maybe_notified]
+        self._ledger.discard(self.name, [alert.key for history in never for alert in history.pending])
+        return {history.newest.alert_id for history in unrouted}
 
 
 def _is_about(alert: Alert, sink: str) -> bool:

@@ -102,12 +102,13 @@ class Route:
     def matches_history(self, history: AlertHistory) -> bool:
         """Returns whether the sink receives this alert.
 
-        If the sink was notified of the alert once, or may have been, it also receives every later transition, whatever
-        the severity. It does not receive the end of an alert of which it gets no beginning: that did not match when it
-        was pending.
+        If the sink was notified of the alert once, it also receives every later transition, whatever the severity. It
+        does not receive the end of an alert of which it gets no beginning, unless it may have that: it did not match
+        when it was pending.
         """
         begun = (alert for alert in history.pending if alert.state is AlertState.FIRING)
-        return history.maybe_notified or any(map(self.matches, begun))
+        may_be_open = history.maybe_notified and history.resolved
+        return history.notified or may_be_open or any(map(self.matches, begun))
 
 
 def matches_any_name(pattern: str) -> bool:

@@ -300,10 +300,12 @@ class Delivery(RuleBasedStateMachine):
     def truth(self, job: Job) -> Truth:
         now_ms = self.clock.wall_ms()
         positions = {one.key: at for at, one in enumerate(job.notifying.ledger.history())}
+        firing = {one.alert_id for one in job.notifying.ledger.firing()}
         return Truth(
             job=job.name,
             may_notify=job.lease.held,
             position=lambda key: positions[key],
+            ended=lambda id_: id_ not in firing,
             silenced=lambda one: any(each.active(now_ms) and each.matches(one) for each in self.silences.values()),
             acknowledged=lambda one: self.is_acknowledged(one, now_ms),
         )

@@ -451,6 +451,7 @@ def test_an_alert_of_which_the_answer_was_lost_is_resolved(
     else:
         dispatcher.dispatcher.set_sinks([after])
     dispatcher.deliver([], later(10))
+    assert after.transitions == [], "what it must not be sent now is held back until it ends"
     dispatcher.deliver([RESOLVED], later(120))
     assert [(one.subject, one.state) for one in after.transitions] == [
         (FIRST.subject, "firing"),

@@ -27,7 +27,7 @@ from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 from streaming.pipeline.active_role import ActiveRole
 from streaming.pipeline.notifying import Notifying
-from streaming.status.status_store import StatusStore
+from streaming.status.status_store import Engine, StatusStore
 from tests.delivery.services import Service, Truth
 from tests.delivery.simulated_time import SimulatedClock
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
@@ -267,6 +267,10 @@ class Job:
     ) -> None:
         self.name, self.faults, self.monitor = name, faults, monitor
         self.repeats: tuple[Monitor, Mapping[str, Firing]] | None = None
+        self.engine = Engine.SPARK
+        """Both find the same, as they evaluate the same rows."""
+        self._sparks: Mapping[str, Firing] = {}
+        """What Spark has found last: it is silent since, or delivers that once more."""
         self.truth: Callable[[], Truth] = lambda: truth(self)
         self._services, self._file = services, folder / "alerts.jsonl"
         self.database = sqlite_database(folder)
@@ -305,8 +309,15 @@ class Job:
     def delivers(self, next_state: Monitor, firings: Mapping[str, Firing]) -> bool:
         """Delivers a batch, and then commits it; returns whether sinks were called, or could have been."""
         self.repeats = next_state, firings
+        if self.engine is Engine.SPARK:
+            self._sparks = firings
+        else:
+            for one in self._sparks.values():
+                self.notifying.put(one)
         for one in firings.values():
-            self.notifying.put(one)
+            self.notifying.put(one, self.engine)
+            if self.engine is Engine.SPARK:
+                self.notifying.hand_back(one.cluster)
         report = self.notifying.send()
         for name, result in report.sinks.items():
             if name in self.reported:

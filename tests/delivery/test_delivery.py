@@ -34,6 +34,7 @@ from rules.evaluate import RULES
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.route import Route, Silence
+from streaming.status.status_store import Engine
 from tests.delivery.jobs import Condition, Fault, Faults, Job, Killed, Monitor, SharedLease
 from tests.delivery.services import Behaviour, Service, Truth, fires
 from tests.delivery.simulated_time import SimulatedClock, simulated_time
@@ -196,6 +197,14 @@ class Delivery(RuleBasedStateMachine):
                 self.start(name)
             case Change.STOPS:
                 pass
+        self.change(changes)
+        self.run(1)
+
+    @rule(changes=CHANGES, name=st.sampled_from(JOBS))
+    def another_engine_counts(self, changes: Changes, name: str) -> None:
+        """The job's understudy, or Spark again."""
+        if (job := self.jobs.get(name)) is not None:
+            job.engine = Engine.SPARK if job.engine is Engine.UNDERSTUDY else Engine.UNDERSTUDY
         self.change(changes)
         self.run(1)
 

@@ -35,6 +35,10 @@ def is_python_of_spark(command: Sequence[str]) -> bool:
     return "pyspark.worker" in command or "streaming.pipeline.spark.planner_connection" in command
 
 
+def is_gatherer(command: Sequence[str]) -> bool:
+    return "connectors.gather" in command
+
+
 def health(job: ConfiguredJob) -> dict[str, Any]:
     try:
         with urllib.request.urlopen(f"http://{job.address}/healthz", timeout=10) as answer:

@@ -1,18 +1,21 @@
 """Spark does not evaluate: each fault is notified nevertheless, by every rule, and none twice when Spark goes on."""
 
+import random
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.eventually import eventually
 from tests.in_background import in_background
 from tests.job.configured_job import ConfiguredJob, section
 from tests.job.delayed_java import java_that_waits_for
-from tests.job.job_processes import assert_works, health, is_java, processes
+from tests.job.job_processes import assert_works, health, is_gatherer, is_java, is_python_of_spark, processes
 from tests.job.relay_job import reading_job
 from tests.job.relay_process import RelayProcess
 from tests.lab import Lab
@@ -128,3 +131,52 @@ def test_a_fault_is_notified_while_the_java_of_a_job_with_a_relay_is_suspended(
         lab.start(single)
         job.wait_for("partitions-offline", "resolved", within_s=60)
     assert [one.state for one in job.alerts() if one.rule == "partitions-offline"] == ["firing", "resolved"]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(2_400)
+def test_each_outage_is_notified_once_over_twenty_random_kills(lab: Lab, tmp_path: Path) -> None:
+    """Of Java, Spark's Python, the gatherer or the job; Java is suspended, too, until the understudy counts."""
+    chance = random.Random(81)
+    *_, single = lab.brokers
+    lab.create_topic("kills", assignment=[[single]] * 2)
+    job = ConfiguredJob(folder=tmp_path / "job", bootstrap=(), name="test")
+    job.write_config(clusters=[section("test", lab, hosts_file=str(lab.hosts_file))], thresholds=HOLDS)
+    outages = 0
+    with job:
+        for _ in range(20):
+            suspended = hit(job, chance.choice(["suspended", "job", "java", "python", "gatherer"]))
+            state = "firing" if lab.node(single).running else "resolved"
+            if state == "firing":
+                outages += 1
+                lab.kill(single)
+            else:
+                lab.start(single)
+            awaited = (["firing", "resolved"] * outages)[: 2 * outages - (state == "firing")]
+            eventually(partial(assert_notified, job, awaited), within_s=WITHIN_S + 60)
+            for one in suspended:
+                one.resume()
+            eventually(lambda: assert_counts(job, "spark"), within_s=180)
+            assert_notified(job, awaited)
+
+
+def hit(job: ConfiguredJob, what: str) -> list[psutil.Process]:
+    """Kills some processes of a job, or suspends those that are returned."""
+    if what == "suspended":
+        (java,) = processes(job, is_java)
+        java.suspend()
+        return [java]
+    if what == "job":
+        job.kill()
+        job.start()
+        return []
+    of = {"java": is_java, "python": is_python_of_spark, "gatherer": is_gatherer}[what]
+    for one in processes(job, of):
+        one.kill()
+    return []
+
+
+def assert_notified(job: ConfiguredJob, states: list[str]) -> None:
+    found = [one.state for one in job.alerts() if one.rule == "partitions-offline"]
+    # An alert that says something else after a minute is recorded again.
+    assert [state for at, state in enumerate(found) if found[at - 1 : at] != [state]] == states

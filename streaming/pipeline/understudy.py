@@ -106,8 +106,8 @@ class Understudy:
         self._own.update(self._deliver.take(output))
         if self._rows.at_end:
             self._notifying.send()
-            for name in [name for name in self._clusters if self._is_over(name)]:
-                self._hand_back(name)
+        for name in [name for name in self._clusters if self._is_over(name)]:
+            self._hand_back(name)
 
     def _run(self) -> None:
         why: str | None = None
@@ -136,8 +136,10 @@ class Understudy:
         self._notifying.hand_back(name)
 
     def _is_over(self, name: str) -> bool:
-        """Whether Spark has evaluated a cluster as far, and knows of what is pending here when it is due."""
+        """Whether Spark has evaluated a cluster further, or as far and knows of what is pending here when it is due."""
         own, spark = self._own.get(name), self._sparks.get(name)
         if spark is None:
             return name not in self._notifying.store.names
-        return own is None or (own.now_ms - spark.now_ms <= _SAME_MS and own.due_ms in (None, spark.due_ms))
+        if own is None or spark.now_ms - own.now_ms > _SAME_MS:
+            return True
+        return own.now_ms - spark.now_ms <= _SAME_MS and own.due_ms in (None, spark.due_ms)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeAlias
+from unittest.mock import patch
 
 import pytest
 
@@ -18,7 +19,7 @@ from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from rules.model.identifiers import Millis
 from rules.model.monitoring import FailedObservation, Reason
-from streaming.pipeline import cluster_processor, notifying
+from streaming.pipeline import cluster_processor, journal_rows, notifying
 from streaming.pipeline.cluster_processor import ClusterProcessor
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.initial_state import initial_state
@@ -214,6 +215,18 @@ def test_it_begins_with_a_snapshot_and_counts_until_spark_has_caught_up(engines:
     engines.gather(rows(healthy(), range(112, 130)))
     engines.batch()
     assert engines.states() == ["firing", "resolved"]
+
+
+def test_spark_that_is_ahead_counts_at_once(engines: Engines) -> None:
+    """Without a state that it can read, the understudy begins with the oldest rows, and may take longer than Spark."""
+    for second in range(0, 3_000, 10):
+        engines.gather(rows(healthy(), [second]))
+    understudy = engines.new_understudy()
+    understudy.begin()
+    engines.batch()
+    with patch.object(journal_rows, "_ROWS", 50):
+        understudy.evaluate(0)
+    assert (engines.notifying.engine_of("prod"), understudy._rows.at_end) == (Engine.SPARK, False)
 
 
 def test_spark_that_begins_with_a_new_state_does_not_count_before_it_knows_what_is_pending(engines: Engines) -> None:

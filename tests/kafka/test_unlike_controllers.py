@@ -36,7 +36,7 @@ from tests.lab_certificate_authority import LabCertificateAuthority
 from tests.lab_security import ADMIN
 from tests.peer_faults import PEER_FAULTS, PeerFault, PeerLab
 
-pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.timeout(900)]
 _AUTHORIZER = """
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:admin
@@ -251,6 +251,12 @@ class Asked:
         rows = self.rows() if with_rows else []
         assert {self.said(*question, *rows)[0] for question in self.questions} == {exit_code}
 
+    def is_undecided(self, changed: Sequence[int]) -> None:
+        self.is_answered(_UNKNOWN)
+        exit_code, answer = self.said(*self.questions[0])
+        undecided = [one["node_id"] for one in answer["undecided"]]
+        assert (exit_code, undecided) == (_UNKNOWN, changed), answer
+
     def is_seen(self, unreached: Set[tuple[int, int]], step: DialStep) -> None:
         for node in self.quorum.controllers:
             ended = program.kraftwatch("witness", self.quorum.node(node).properties_file, "--json")
@@ -277,8 +283,7 @@ def _is_seen_before_the_loss(quorum: PeerLab, tmp_path: Path, fault: PeerFault) 
         restart_with(quorum, node, change(quorum))
 
     if fault.by is None:
-        eventually(partial(asked.is_answered, _UNKNOWN), within_s=90)
-        assert [one["node_id"] for one in asked.said(*asked.questions[0])[1]["undecided"]] == changed
+        eventually(partial(asked.is_undecided, changed), within_s=90)
         assert asked.said("check")[0] != 0
     eventually(partial(asked.is_seen, fault.unreached(quorum.controllers, changed, other), fault.step), within_s=60)
     eventually(partial(asked.is_answered, 0 if survives else 2, with_rows=True), within_s=60)

@@ -72,9 +72,10 @@ class Dispatcher:
         return bool(people) and all(worker.accepts_nothing for worker in people)
 
     def settle(self, now_ms: Millis) -> None:
-        """Waits for the calls in progress, at most for their deadline, and records their outcome."""
-        for worker in self._workers:
-            worker.collect_results(self._deadline_s, now_ms)
+        """Waits for the calls in progress, for all together at most for their deadline, and records their outcome."""
+        self._collect_results(self._deadline_s, now_ms)
+        # What was answered while another one was waited for.
+        self._collect_results(0.0, now_ms)
 
     @property
     def sink_states(self) -> Sequence[SinkState]:
@@ -107,7 +108,11 @@ class Dispatcher:
             self._ledger.begin_calls({worker.name: new_keys(notifications) for worker, notifications in calls})
         for worker, notifications in calls:
             worker.start_call(notifications, now_ms)
-        until = time.monotonic() + self._patience_s
+        return self._collect_results(self._patience_s, now_ms)
+
+    def _collect_results(self, timeout_s: float, now_ms: Millis) -> Mapping[str, SinkResult]:
+        """Waits at most `timeout_s` for the calls in progress; returns the results by sink name."""
+        until = time.monotonic() + timeout_s
         return {
             worker.name: worker.collect_results(max(0.0, until - time.monotonic()), now_ms) for worker in self._workers
         }

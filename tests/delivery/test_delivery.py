@@ -411,5 +411,15 @@ def test_a_page_whose_answer_was_lost_ends_though_its_job_is_killed_and_people_s
     delivery.teardown()
 
 
+def test_a_job_that_stops_waits_for_all_services_together() -> None:
+    delivery = Delivery()
+    began: Changes = [(("alpha", "version-drift", "two"), Severity.CRITICAL)]
+    delivery.service_behaves(changes=began, at=len(delivery.services), behaviour=Behaviour.ANSWERS_OVERDUE)
+    stopped_s = delivery.clock.now_s
+    delivery.job_changes(changes=[], name="first", what=Change.STOPS)
+    assert delivery.clock.now_s - stopped_s <= 12, "one deadline, and the next step of the other job"
+    delivery.teardown()
+
+
 TestDelivery = Delivery.TestCase
 TestDelivery.settings = settings(max_examples=50, stateful_step_count=30)

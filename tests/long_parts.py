@@ -105,7 +105,7 @@ PARTS = (
         places=_in(
             "job",
             *("acknowledgement", "active_and_standby", "million_partitions", "reload", "restart", "starved_start"),
-            *("store_on_server", "suspended_and_killed", "understudy"),
+            *("store_on_server", "silent_spark", "suspended_and_killed"),
         ),
     ),
     Part(

@@ -12,8 +12,8 @@ STORED = {
     "Probe": "node endpoint resolution addresses connection answer answered_by detail reason certificate settings",
     "LeaderView": "endpoint node this_cluster leader_id leader_epoch log other_voters",
     "FailedObservation": "source endpoint reason detail node damage leader_id",
-    "WitnessRow": "version node cluster_id at_ms took_ms every_ms login peers not_dialled leader_ahead_ms directory_id "
-    "listed_directory_ids free_bytes ends_start may_end_start",
+    "WitnessRow": "version node cluster_id at_ms took_ms every_ms login peers dialled_by not_dialled leader_ahead_ms "
+    "directory_id listed_directory_ids free_bytes ends_start may_end_start",
 }
 
 

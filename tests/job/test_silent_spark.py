@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import psutil
@@ -97,13 +98,22 @@ def test_a_fault_is_notified_while_spark_does_not_come_up(lab: Lab, tmp_path: Pa
     job.write_config(clusters=[section("test", lab, hosts_file=str(lab.hosts_file))], thresholds=HOLDS)
     *_, single = lab.brokers
     lab.create_topic("waiting", assignment=[[single]] * 2)
-    # It waits for the first batch.
-    with in_background(lambda _: job.start()):
+
+    def fault() -> None:
         eventually(lambda: assert_counts(job, "understudy"), within_s=60)
         lab.kill(single)
         job.wait_for("partitions-offline", within_s=30)
         assert health(job)["status"] != "ok"
-        continues.touch()
+
+    def then_continues(_: Event) -> None:
+        try:
+            fault()
+        finally:
+            continues.touch()
+
+    with in_background(then_continues):
+        # It waits for the first batch, and ends with this thread.
+        job.start()
     try:
         eventually(lambda: assert_counts(job, "spark"), within_s=120)
         lab.start(single)

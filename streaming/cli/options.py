@@ -30,26 +30,20 @@ if TYPE_CHECKING:
 TIMEOUT_S = 10.0
 
 
-def _timeout(value: str | float) -> float:
-    if isinstance(value, float):
-        return value
-    from connectors.settings.sections import parse_seconds
+def _seconds(most: str) -> Callable[[str | float], float]:
+    """Returns the parser of a duration from one second to `most`."""
 
-    seconds = parse_seconds(value)
-    if not 1 <= seconds <= 600:
-        raise ValueError(f"invalid value '{value}': expected 1s to 10m")
-    return seconds
+    def parse(value: str | float) -> float:
+        if isinstance(value, float):
+            return value
+        from connectors.settings.sections import parse_seconds
 
+        seconds = parse_seconds(value)
+        if not 1 <= seconds <= parse_seconds(most):
+            raise ValueError(f"invalid value '{value}': expected 1s to {most}")
+        return seconds
 
-def _wait(value: str | float) -> float:
-    if isinstance(value, float):
-        return value
-    from connectors.settings.sections import parse_seconds
-
-    seconds = parse_seconds(value)
-    if not 1 <= seconds <= 86_400:
-        raise ValueError(f"invalid value '{value}': expected 1s to 24h")
-    return seconds
+    return parse
 
 
 ConfigFile: TypeAlias = Annotated[
@@ -76,7 +70,7 @@ StepTimeout: TypeAlias = Annotated[
     float,
     typer.Option(
         "--timeout",
-        parser=_timeout,
+        parser=_seconds("10m"),
         help="How long each step of a dial may take, such as 2s; default: 3s.",
         metavar="DURATION",
         show_default=False,
@@ -131,7 +125,7 @@ class ClusterOptions(ConfigOptions):
     timeout: Annotated[
         float,
         typer.Option(
-            parser=_timeout,
+            parser=_seconds("10m"),
             help=f"How long to wait for answers, such as 30s or 2m; default: {TIMEOUT_S:g}s.",
             metavar="DURATION",
             show_default=False,
@@ -178,7 +172,7 @@ class RestartOptions(AnswerOptions):
     wait: Annotated[
         float,
         typer.Option(
-            parser=_wait,
+            parser=_seconds("24h"),
             help="Ask again every second until the node may be restarted, for so long at most, such as 10m.",
             metavar="DURATION",
             show_default=False,

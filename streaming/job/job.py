@@ -37,7 +37,7 @@ from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.notifying import Notifying
 from streaming.pipeline.topic_files import TopicFiles
-from streaming.status.status_store import Engine, StatusStore
+from streaming.status.status_store import StatusStore
 from streaming.web.application import JobHealth
 
 log = logging.getLogger(__name__)
@@ -177,7 +177,7 @@ class JobParts:
             read=self.monitoring.topics(),
             blind=blind,
             missing=self.dependencies.now,
-            understudy_counts=self.store.engine is not None and self.store.engine.name is Engine.UNDERSTUDY,
+            understudy_counts=self.store.understudy_since_ms is not None,
             audit=self.audit.state(),
         )
 

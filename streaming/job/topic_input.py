@@ -124,10 +124,12 @@ class TopicRows:
     @property
     def state(self) -> TopicState | None:
         """What was found in the topics; None before they are read."""
-        if self._follower is None:
+        # The thread that reads may close it meanwhile.
+        follower = self._follower
+        if follower is None:
             return None
         return TopicState(
-            failing=self._follower.failing, read_to_end_at=self._follower.read_to_end_at, row_at={**self._row_at}
+            failing=follower.failing, read_to_end_at=follower.read_to_end_at.copy(), row_at=self._row_at.copy()
         )
 
     def begin(self) -> Mapping[str, bytes]:

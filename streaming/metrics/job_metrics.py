@@ -23,7 +23,7 @@ from streaming.metrics.heartbeat import HeartbeatCounts
 from streaming.metrics.metric_spec import CLUSTER, ClusterSample, MetricSpec, Values, family, registry
 from streaming.metrics.quorum_metrics import KIP_METRICS, QUORUM_METRICS
 from streaming.metrics.rates import Rates
-from streaming.status.status_store import Engine, ReceivedStatus, StatusStore
+from streaming.status.status_store import ReceivedStatus, StatusStore
 
 T = TypeVar("T")
 STATS_MAX_AGE_MS = 10_000
@@ -158,7 +158,7 @@ JOB_METRICS: tuple[MetricSpec[JobSample], ...] = (
         "understudy_counts",
         "1 while the job's own process evaluates the rules, because Spark does not, else 0; absent before the first "
         "evaluation.",
-        lambda job: None if (engine := job.sources.store.engine) is None else engine.name is Engine.UNDERSTUDY,
+        lambda job: None if (store := job.sources.store).engine is None else store.understudy_since_ms is not None,
     ),
     _missing(lambda job: job.now.missing),
     MetricSpec("build_info", "1, with the versions in use.", lambda job: _build(), ("version", "python", "spark")),

@@ -84,9 +84,8 @@ def _check_known(state: ClusterState, node: int) -> None:
 
 def restart_json(state: ClusterState, answer: RestartSafety) -> dict[str, Plain]:
     """Returns the fields of `safe-to-restart --json`."""
-    cluster = {"cluster": state.quorum.cluster, "cluster_id": state.quorum.cluster_id}
     return {
-        **cluster,
+        **_cluster(state),
         "safe": answer.safe,
         "node": answer.node,
         "roles": [*answer.roles],
@@ -127,9 +126,8 @@ def evaluate_after_restart(state: ClusterState, node: int) -> AfterRestart:
 
 def after_json(state: ClusterState, answer: AfterRestart) -> dict[str, Plain]:
     """Returns the fields of `safe-to-restart --after --json`."""
-    cluster = {"cluster": state.quorum.cluster, "cluster_id": state.quorum.cluster_id}
     return {
-        **cluster,
+        **_cluster(state),
         "back": answer.back,
         "node": answer.node,
         "roles": [*answer.roles],
@@ -152,9 +150,13 @@ def after_text(state: ClusterState, answer: AfterRestart) -> Text:
 
 def order_json(state: ClusterState, answers: Sequence[RestartSafety]) -> dict[str, Plain]:
     """Returns the fields of `safe-to-restart --order --json`: the nodes in their order, and the answer for each."""
-    cluster = {"cluster": state.quorum.cluster, "cluster_id": state.quorum.cluster_id}
     each = [restart_json(state, answer) for answer in answers]
-    return {**cluster, "order": [answer.node for answer in answers], "safe": answers[0].safe, "answers": [*each]}
+    return {
+        **_cluster(state),
+        "order": [answer.node for answer in answers],
+        "safe": answers[0].safe,
+        "answers": [*each],
+    }
 
 
 def order_text(state: ClusterState, answers: Sequence[RestartSafety]) -> Text:
@@ -169,6 +171,10 @@ def order_text(state: ClusterState, answers: Sequence[RestartSafety]) -> Text:
         text.append(f"  {_role(answer)} {answer.node}{leads}: {now}{f' ({visible(why)})' if why else ''}\n", "dim")
     text.rstrip()
     return text
+
+
+def _cluster(state: ClusterState) -> dict[str, Plain]:
+    return {"cluster": state.quorum.cluster, "cluster_id": state.quorum.cluster_id}
 
 
 def _role(answer: RestartSafety | AfterRestart) -> str:

@@ -93,6 +93,11 @@ class StatusStore:
         self.engine: CountingEngine | None = None
         """Which engine counts; None before one evaluates."""
 
+    @property
+    def understudy_since_ms(self) -> Millis | None:
+        """Since when the understudy counts; None: it does not."""
+        return self.engine.since_ms if self.engine is not None and self.engine.name is Engine.UNDERSTUDY else None
+
     def set_engine(self, name: Engine) -> None:
         """Notes which engine counts now."""
         if self.engine is None or self.engine.name is not name:

@@ -17,7 +17,6 @@ from rules.evaluate import ALL_RULES
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis
 from streaming.status.health import Health
-from streaming.status.status_store import Engine
 from streaming.web.application import add_response_headers
 from streaming.web.cluster_view import ClusterView
 from streaming.web.fleet_view import NO_CLUSTER, FleetView
@@ -67,7 +66,7 @@ def pages(view: FleetView) -> Blueprint:
 
 
 def _fleet(view: FleetView, every: Sequence[ClusterView]) -> str:
-    delivery, engine = view.store.delivery, view.store.engine
+    delivery = view.store.delivery
     q, health = request.args.get("q", "").strip(), request.args.get("health", "")
     health = health if health in {each.value for each in Health} else ""
     found = [one for one in every if _matches(one, q.lower(), health)]
@@ -84,7 +83,7 @@ def _fleet(view: FleetView, every: Sequence[ClusterView]) -> str:
         sinks=delivery.sinks if delivery else {},
         missing=view.missing(),
         now_ms=view.now_ms(),
-        understudy_ms=engine.since_ms if engine is not None and engine.name is Engine.UNDERSTUDY else None,
+        understudy_ms=view.store.understudy_since_ms,
         failing=[name for name, result in delivery.sinks.items() if result.failing] if delivery else [],
         delivered=delivery is not None,
         link=link,

@@ -1,4 +1,4 @@
-"""A real job to which the hosts of three controllers report: who does not reach whom is told before any loss."""
+"""A real job to which the hosts of three controllers report: peer-unreachable fires before any loss."""
 
 import json
 import subprocess

@@ -311,7 +311,7 @@ def _without_id(name: str) -> Finding:
 
 
 _UNDERSTUDY: Final = (
-    "the job's own process evaluates all rules meanwhile, so alerts, the page and `kraftwatch check` work as ever"
+    "the job's own process evaluates all rules meanwhile, so alerts, the page and `kraftwatch check` work as usual"
 )
 _NOT_YET: Final = "nothing is evaluated until the job's own process does, within a minute; `kraftwatch check` works"
 _DEPENDENCIES: Final[Mapping[str, tuple[Severity, str, str]]] = {

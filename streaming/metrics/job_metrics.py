@@ -156,8 +156,7 @@ JOB_METRICS: tuple[MetricSpec[JobSample], ...] = (
     ),
     MetricSpec(
         "understudy_counts",
-        "1 while the job's own process evaluates the rules, because Spark does not, else 0; absent before the first "
-        "evaluation.",
+        "1 while the job's own process evaluates the rules, because Spark does not, else 0; absent while neither does.",
         lambda job: None if (store := job.sources.store).engine is None else store.understudy_since_ms is not None,
     ),
     _missing(lambda job: job.now.missing),

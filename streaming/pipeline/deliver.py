@@ -128,7 +128,9 @@ class Deliver:
             self._gatherer.request_polls(taken.evaluated, by)
             for cluster, waiting in taken.waiting.items():
                 self._gatherer.limit_log(cluster, waiting.size)
-        self.last_evaluated_at = time.monotonic()
+        # The understudy asks for rows again and again, also where none can be read.
+        if by is Engine.SPARK or taken.evaluated:
+            self.last_evaluated_at = time.monotonic()
         return taken
 
     def _take(self, taken: "_Taken", row: OutputRow, by: Engine, now_ms: Millis) -> None:

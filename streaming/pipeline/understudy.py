@@ -74,7 +74,6 @@ class Understudy:
 
     def start(self) -> None:
         """Begins to evaluate."""
-        self._notifying.store.set_engine(Engine.UNDERSTUDY)
         self._thread.start()
 
     def stop(self) -> None:
@@ -103,11 +102,13 @@ class Understudy:
         """Evaluates the next rows, if some come within this time; errors as of `begin`."""
         found = by_cluster(self._rows.read(timeout_s))
         output = self._processor.apply({name: found[name] for name in found.keys() & self._clusters}, self._states)
-        self._own.update(self._deliver.take(output))
+        evaluated = self._deliver.take(output)
+        self._own.update(evaluated)
+        if evaluated:
+            self._notifying.store.set_engine(Engine.UNDERSTUDY)
         if self._rows.at_end:
             self._notifying.send()
-        for name in [name for name in self._clusters if self._is_over(name)]:
-            self._hand_back(name)
+        self._hand_back_evaluated()
 
     def _run(self) -> None:
         why: str | None = None
@@ -118,6 +119,9 @@ class Understudy:
                     while self._clusters and not self._stopping.is_set():
                         self.evaluate(_WAIT_S)
                 except (KraftwatchError, OSError) as problem:
+                    self._notifying.store.set_engine(None)
+                    # Spark may evaluate what cannot be read here.
+                    self._hand_back_evaluated()
                     if str(problem) != why:
                         why = str(problem)
                         log.warning("the understudy evaluates nothing now: %s", problem)
@@ -125,11 +129,16 @@ class Understudy:
                 finally:
                     self._rows.close()
         finally:
+            caught_up = not self._clusters
             for name in [*self._clusters]:
                 self._hand_back(name)
             ClusterProcessor.forget()
             if not self._stopping.is_set():
-                self._notifying.store.set_engine(Engine.SPARK)
+                self._notifying.store.set_engine(Engine.SPARK if caught_up else None)
+
+    def _hand_back_evaluated(self) -> None:
+        for name in [name for name in self._clusters if self._is_over(name)]:
+            self._hand_back(name)
 
     def _hand_back(self, name: str) -> None:
         self._clusters.discard(name)

@@ -91,16 +91,18 @@ class StatusStore:
         """The newest delivery; None before the first one."""
         self._received: dict[str, ReceivedStatus] = {}
         self.engine: CountingEngine | None = None
-        """Which engine counts; None before one evaluates."""
+        """Which engine counts; None while none evaluates."""
 
     @property
     def understudy_since_ms(self) -> Millis | None:
         """Since when the understudy counts; None: it does not."""
         return self.engine.since_ms if self.engine is not None and self.engine.name is Engine.UNDERSTUDY else None
 
-    def set_engine(self, name: Engine) -> None:
-        """Notes which engine counts now."""
-        if self.engine is None or self.engine.name is not name:
+    def set_engine(self, name: Engine | None) -> None:
+        """Notes which engine counts now; None: none evaluates."""
+        if name is None:
+            self.engine = None
+        elif self.engine is None or self.engine.name is not name:
             self.engine = CountingEngine(name=name, since_ms=wall_ms())
 
     @property

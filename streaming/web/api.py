@@ -32,6 +32,7 @@ from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.route import LONGEST_MS, Silence, matches_any_name
 from streaming.query.past_replay import StoredCluster
 from streaming.status.cluster_status import ClusterStatus, schema_with_iso_times, status_adapter
+from streaming.status.restart_output import RESTARTS_LIMIT
 from streaming.web import api_objects as objects
 from streaming.web.application import add_response_headers
 from streaming.web.cluster_view import restart_json
@@ -112,7 +113,12 @@ class Api:
         if found.status is None:
             raise _NotReadyError
         answer = restart_json(found, node, since_ms)
-        return ({"status": f"cluster {name} has no node {node[:64]}"}, 404) if answer is None else answer
+        if answer is not None:
+            return answer
+        if len(found.status.restarts) == RESTARTS_LIMIT:
+            why = f"the job answers for {RESTARTS_LIMIT} nodes of a cluster, and node {node[:64]} is none of them"
+            return {"status": f"{why}: ask kraftwatch safe-to-restart"}, 404
+        return {"status": f"cluster {name} has no node {node[:64]}"}, 404
 
     def recorded(self, name: str) -> ResponseReturnValue:
         """Returns what the job has recorded of one cluster, for a command that continues it."""

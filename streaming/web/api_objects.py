@@ -232,8 +232,8 @@ class FleetObject(TypedDict):
     sinks: list[SinkObject]
     """The sinks."""
     engine: str | None
-    """What evaluates the rules: spark, or understudy (the job's own process, while Spark does not); null before the
-    first evaluation."""
+    """What evaluates the rules: spark, or understudy (the job's own process, while Spark does not); null while
+    neither does."""
     engine_since_ms: int | None
     """Since when."""
 

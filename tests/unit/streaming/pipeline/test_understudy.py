@@ -12,6 +12,7 @@ from unittest.mock import patch
 import pytest
 
 from connectors.delivery.ledger import Ledger
+from connectors.errors import JournalError
 from connectors.observations.observation import Event, Observation, ObservationKind, to_json
 from connectors.store.collection import quarantine_of
 from connectors.store.journal_reader import JournalReader
@@ -291,3 +292,20 @@ def test_a_job_begins_with_the_alerts_of_the_one_before(engines: Engines) -> Non
     understudy.evaluate(0)
     understudy.evaluate(0)
     assert engines.states() == ["firing", "resolved"]
+
+
+def test_it_is_not_said_to_count_while_it_evaluates_nothing(engines: Engines) -> None:
+    """Without rows, and where they cannot be read, /healthz must not take the job for a working one."""
+    understudy = engines.new_understudy()
+    understudy.begin()
+    understudy.evaluate(0)
+    assert (counting(engines), engines.deliver.last_evaluated_at) == (None, None)
+
+    unreadable = engines.new_understudy()
+    with patch.object(JournalRows, "begin", side_effect=JournalError("it is damaged")):
+        unreadable.start()
+        engines.gather(rows(healthy(), [1]))
+        engines.batch()
+        eventually(lambda: not unreadable.runs, within_s=60)
+    assert (counting(engines), engines.notifying.engine_of("prod")) == (Engine.SPARK, Engine.SPARK)
+    unreadable.stop()

@@ -50,3 +50,9 @@ def health(job: ConfiguredJob) -> dict[str, Any]:
 def assert_works(job: ConfiguredJob) -> None:
     now = health(job)
     assert (now["status"], now["engine"], now["seconds_since_last_batch"] < 12) == ("ok", "spark", True), now
+
+
+def assert_counts(job: ConfiguredJob, name: str) -> None:
+    """Asserts that this engine evaluates."""
+    now = health(job)
+    assert (now["engine"], now["seconds_since_last_evaluation"] < 20) == (name, True), now

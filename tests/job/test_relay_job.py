@@ -16,6 +16,7 @@ from streaming.demo.job_process import AlertLine, JobProcess
 from streaming.pipeline.topic_batch import MOST_S
 from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, section
+from tests.job.job_processes import assert_counts, is_java, processes
 from tests.job.relay_job import KEPT, assert_fired_and_resolved_once, delete_logs, reading_job
 from tests.job.relay_process import RelayProcess, counted, is_accepted
 
@@ -57,6 +58,22 @@ def test_relayed_rows_fire_and_resolve_after_forged_rows_and_kills_of_relay_and_
     assert len({one.baseline for one in right}) == 1, "a restart continues the log"
     job.write_config(clusters=[section("test", lab)], checkpoint=str(work))
     assert_other_sources_are_refused(job)
+
+
+def test_an_outage_is_notified_once_while_java_is_suspended(lab: Lab, relay: RelayProcess, tmp_path: Path) -> None:
+    job = reading_job(relay, lab, tmp_path)
+    with job:
+        eventually(lambda: assert_counts(job, "spark"), within_s=120)
+        (java,) = processes(job, is_java)
+        java.suspend()
+        lab.pause(*lab.controllers[:2])
+        job.wait_for("no-leader", within_s=100)
+        assert_counts(job, "understudy")
+        lab.resume(*lab.controllers[:2])
+        job.wait_for("no-leader", "resolved", within_s=60)
+        java.resume()
+        eventually(lambda: assert_counts(job, "spark"), within_s=90)
+        assert_fired_and_resolved_once(job)
 
 
 def test_an_idle_cluster_needs_a_batch_every_nine_seconds_and_a_fault_makes_one_at_once(

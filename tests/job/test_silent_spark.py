@@ -16,9 +16,15 @@ from tests.eventually import eventually
 from tests.in_background import in_background
 from tests.job.configured_job import ConfiguredJob, section
 from tests.job.delayed_java import java_that_waits_for
-from tests.job.job_processes import assert_works, health, is_gatherer, is_java, is_python_of_spark, processes
-from tests.job.relay_job import reading_job
-from tests.job.relay_process import RelayProcess
+from tests.job.job_processes import (
+    assert_counts,
+    assert_works,
+    health,
+    is_gatherer,
+    is_java,
+    is_python_of_spark,
+    processes,
+)
 from tests.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.live, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -41,11 +47,6 @@ def job(lab: Lab, folder: Path) -> Iterator[ConfiguredJob]:
 
 def engine(job: ConfiguredJob) -> str:
     return str(health(job)["engine"])
-
-
-def assert_counts(job: ConfiguredJob, name: str) -> None:
-    now = health(job)
-    assert (now["engine"], now["seconds_since_last_evaluation"] < 20) == (name, True), now
 
 
 def test_each_fault_is_notified_once_while_java_is_suspended_and_resolves(job: ConfiguredJob, lab: Lab) -> None:
@@ -120,26 +121,6 @@ def test_a_fault_is_notified_while_spark_does_not_come_up(lab: Lab, tmp_path: Pa
         job.wait_for("partitions-offline", "resolved", within_s=60)
     finally:
         job.stop()
-    assert [one.state for one in job.alerts() if one.rule == "partitions-offline"] == ["firing", "resolved"]
-
-
-def test_a_fault_is_notified_while_the_java_of_a_job_with_a_relay_is_suspended(
-    lab: Lab, relay: RelayProcess, tmp_path: Path
-) -> None:
-    *_, single = lab.brokers
-    lab.create_topic("relayed", assignment=[[single]] * 2)
-    job = reading_job(relay, lab, tmp_path, thresholds=HOLDS)
-    with job:
-        eventually(lambda: assert_counts(job, "spark"), within_s=120)
-        (java,) = processes(job, is_java)
-        java.suspend()
-        lab.kill(single)
-        job.wait_for("partitions-offline", within_s=WITHIN_S)
-        assert_counts(job, "understudy")
-        java.resume()
-        eventually(lambda: assert_counts(job, "spark"), within_s=90)
-        lab.start(single)
-        job.wait_for("partitions-offline", "resolved", within_s=60)
     assert [one.state for one in job.alerts() if one.rule == "partitions-offline"] == ["firing", "resolved"]
 
 

@@ -9,16 +9,16 @@ fetched since. A node of both roles is back if both are.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rules.answers.restart import roles_of
+from rules.answers.restart import Unusable, roles_of, usable_poll
 from rules.claims.statement import Statement
 from rules.facts.endpoint_text import endpoint_kind, probe_outcome
 from rules.facts.following import Following, following, since_last_fetch_ms
-from rules.facts.freshness import fresh_poll, log_age_problem, log_read_problem, poll_problem
+from rules.facts.freshness import log_age_problem, poll_problem
 from rules.facts.node_claims import fault_claims, follows_claim
 from rules.facts.offline_partitions import named_ones
 from rules.facts.quorum import Facts
 from rules.formatting import ms_text, plural
-from rules.model.history import NodeKind
+from rules.model.history import NodeKind, OutOfSyncReplicas, Reassignment
 from rules.model.identifiers import Millis, NodeId
 from rules.model.replica import Poll
 
@@ -43,16 +43,16 @@ class AfterRestart:
 def after_restart(facts: Facts, node: NodeId, since_ms: Millis) -> AfterRestart:
     """Evaluates one of `restartable(facts)`. `since_ms`: when its former process had ended, by the monitor's clock."""
     quorum, roles = facts.quorum, roles_of(facts, node)
-    if facts.leaderless is not None:
-        return AfterRestart(node=node, roles=roles, missing=("no controller leads the quorum",), unknown=())
-    poll = fresh_poll(quorum)
-    problems = [log_read_problem(quorum), log_age_problem(quorum)] if quorum.access.log else []
-    if poll is None or poll.leader is None:
-        problems.append(poll_problem(quorum))
+    poll = usable_poll(facts)
+    if isinstance(poll, Unusable):
+        missing_leader = ("no controller leads the quorum",) if poll.against else ()
+        return AfterRestart(node=node, roles=roles, missing=missing_leader, unknown=poll.unknown)
+    unknown = [problem for problem in (log_age_problem(quorum),) if problem is not None]
+    if poll.leader is None:
+        unknown.append(poll_problem(quorum))
     elif poll.observed_at_ms < since_ms:
-        problems.append("DescribeQuorum was not answered since this command began")
-    unknown = [problem for problem in problems if problem is not None]
-    if poll is None or unknown:
+        unknown.append("DescribeQuorum was not answered since this command began")
+    if unknown:
         return AfterRestart(node=node, roles=roles, missing=(), unknown=tuple(unknown))
     missing = [*_not_fetched(facts, poll, node, since_ms)]
     if NodeKind.CONTROLLER in roles:
@@ -62,6 +62,7 @@ def after_restart(facts: Facts, node: NodeId, since_ms: Millis) -> AfterRestart:
         missing += _broker(facts, node)
         if not quorum.log_complete:
             unknown.append("a record of the metadata log is missing or was not decoded: its replicas are not known")
+        unknown += _maybe_added(facts, node)
     return AfterRestart(node=node, roles=roles, missing=tuple(missing), unknown=tuple(unknown))
 
 
@@ -107,8 +108,24 @@ def _broker(facts: Facts, node: NodeId) -> Iterator[str]:
         if directory.broker == node:
             yield f"its log directory {directory.directory_id} is offline, with {plural(directory.replicas, 'replica')}"
     behind = quorum.out_of_sync.get(node)
-    # A replica that a reassignment adds copies the partition, for however long.
-    added = sum(node in one.adding for one in quorum.reassignments)
-    if behind is not None and behind.partitions > added:
-        count = plural(behind.partitions, "partition")
-        yield f"its replicas of {count} ({named_ones(behind.examples, behind.partitions)}) are not in sync"
+    if behind is not None and behind.partitions > len(_adding(facts, node)):
+        yield f"its replicas of {_partitions(behind)} are not in sync"
+
+
+def _maybe_added(facts: Facts, node: NodeId) -> Iterator[str]:
+    """Yields what is not in sync and may not be added: of several added replicas, one may be in sync already."""
+    behind, adding = facts.quorum.out_of_sync.get(node), _adding(facts, node)
+    if behind is not None and sum(len(one.adding) == 1 for one in adding) < behind.partitions <= len(adding):
+        yield (
+            f"unknown whether a reassignment adds its replicas of {_partitions(behind)}, which are not in sync: wait "
+            "until it has ended"
+        )
+
+
+def _adding(facts: Facts, node: NodeId) -> list[Reassignment]:
+    """Returns the reassignments that add a replica on a broker: it copies the partition, for however long."""
+    return [one for one in facts.quorum.reassignments if node in one.adding]
+
+
+def _partitions(behind: OutOfSyncReplicas) -> str:
+    return f"{plural(behind.partitions, 'partition')} ({named_ones(behind.examples, behind.partitions)})"

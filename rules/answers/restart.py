@@ -87,8 +87,8 @@ def safe_to_restart(
 ) -> RestartSafety:
     """Evaluates the restart of one of `restartable(facts)`. `findings`: those of all rules."""
     roles = roles_of(facts, node)
-    poll = _usable_poll(facts)
-    if isinstance(poll, _Unusable):
+    poll = usable_poll(facts)
+    if isinstance(poll, Unusable):
         return RestartSafety(
             node=node,
             roles=roles,
@@ -193,30 +193,31 @@ def _reason(step: str) -> Statement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Unusable:
+class Unusable:
     """Why nothing can be said of a restart beyond this."""
 
     against: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
 
-def _usable_poll(facts: Facts) -> Poll | _Unusable:
+def usable_poll(facts: Facts) -> Poll | Unusable:
+    """Returns the poll by which a restart is evaluated, or why nothing can be said of one."""
     quorum = facts.quorum
     no_leader = facts.leaderless
     if no_leader is not None:
         reported = f"reported by {and_join(no_leader.answered, 3)}" if no_leader.answered else "all refuse connections"
         why = f"no controller leads the quorum ({reported}): fix that first"
-        return _Unusable(against=(Statement(why, claim(Question.LEADER, NOBODY)),))
+        return Unusable(against=(Statement(why, claim(Question.LEADER, NOBODY)),))
     unread = log_read_problem(quorum) if quorum.access.log else POLLS_ONLY
     if unread is not None:
-        return _Unusable(unknown=(unread,))
+        return Unusable(unknown=(unread,))
     poll = fresh_poll(quorum)
     if poll is None:
-        return _Unusable(unknown=(poll_problem(quorum),))
+        return Unusable(unknown=(poll_problem(quorum),))
     if quorum.leader_id is None:
-        return _Unusable(unknown=("no controller is known to lead now",))
+        return Unusable(unknown=("no controller is known to lead now",))
     if quorum.committed is None and quorum.kraft_version:
-        return _Unusable(unknown=(NO_VOTERS_RECORD,))
+        return Unusable(unknown=(NO_VOTERS_RECORD,))
     return poll
 
 

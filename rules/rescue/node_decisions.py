@@ -1,9 +1,10 @@
 """Which surviving disk of a stopped quorum is the most complete, and which nodes get the new voter endpoints.
 
-A record is committed when a majority of the voters has it (KIP-595). So one of any `n - n//2` voters' disks has it, and
-the most complete log among them (compared by epoch and then by offset, as in an election) has every committed record:
-recover from that one. With fewer disks this cannot be known. A damaged disk counts as a missing one, because the
-records after the damage may be lost. Records that only the best disk has may never have been committed.
+A record is committed when a majority of the voters has it (KIP-595). So one of enough voters' disks has it
+(`rules.rescue.disk_count`), and the most complete log among them (compared by epoch and then by offset, as in an
+election) has every committed record: recover from that one. With fewer disks this cannot be known. A damaged disk
+counts as a missing one, because the records after the damage may be lost. Records that only the best disk has may never
+have been committed.
 
 A node's new snapshot ends where its log ends, and a snapshot counts as committed. So it may only be written where the
 log is certain to survive the next election:
@@ -14,7 +15,7 @@ log is certain to survive the next election:
   is rescued then. If the majority needs it, it is rescued at once: it is the most complete log, so only it can win the
   election. A broker fetches records before they are committed, so it may hold the same ones: it fetches the log again.
 - A log that is no beginning of that log has diverged in an earlier epoch; it is left as well, for the same reason.
-- Without a majority of the voters' disks nothing is rescued: records that were committed may be lost.
+- Without a majority of the voters' disks new endpoints do not help: nobody is elected with them.
 - A log that is damaged before its end may have held every record of the others. So it counts as a holder of each, and
   as no copy of any: without a majority of other voters nothing is rescued. With it the node is left as it is, because
   its start cuts the log off at the damage.
@@ -25,9 +26,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
 
-from rules.formatting import needed_text
 from rules.model.identifiers import Epoch, LogEnd, Offset, ReplicaKey
 from rules.model.membership import VoterSet, majority, tolerated_failures
+from rules.rescue.disk_count import DiskCount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +81,20 @@ class DiskSurvival:
     """Voters whose disks are missing."""
     unproved: tuple[ReplicaKey, ...]
     """Those of the present whose disks have another directory id, and no vote for themselves with the recorded one."""
-    needed: int
-    """How many voters' disks are needed to know that one of them has every committed record."""
-    electable: bool
-    """These voters could elect a leader if all of them ran and reached each other."""
+    intact: DiskCount
+    """How many of the disks are surely as their voters left them."""
     outdated: bool = False
     """Whether another node has records that all voters once had, and lack."""
+
+    @property
+    def given(self) -> DiskCount:
+        """How many voters' disks are among these."""
+        return DiskCount(voters=len(self.voters.keys), disks=len(self.present))
+
+    @property
+    def electable(self) -> bool:
+        """These voters could elect a leader if all of them ran and reached each other."""
+        return self.given.electable
 
     @property
     def holds_all_committed(self) -> bool:
@@ -94,13 +103,8 @@ class DiskSurvival:
 
     @property
     def proved(self) -> bool:
-        """Whether enough of these disks are as their voters left them, by what is on them alone.
-
-        A disk with another directory id may have been empty and have fetched the log from a leader. There was one while
-        a majority had their own disks: so that is no more of them than the quorum tolerates failures.
-        """
-        fetched = min(len(self.unproved), tolerated_failures(len(self.voters.keys)))
-        return len(self.present) - len(self.damaged) - fetched >= self.needed
+        """Whether enough of these disks are as their voters left them, by what is on them alone."""
+        return self.intact.holds_all
 
 
 def disk_survival(disks: Iterable[StoppedDisk], other_ids: Collection[ReplicaKey] = ()) -> DiskSurvival | None:
@@ -127,10 +131,23 @@ def disk_survival(disks: Iterable[StoppedDisk], other_ids: Collection[ReplicaKey
         damaged=tuple(sorted(disk.key for disk in of_voters if not disk.intact)),
         unsound=tuple(sorted(unsound)),
         absent=tuple(key for key in keys if key not in positions),
-        unproved=tuple(sorted(disk.key for disk in of_voters if disk.key in other_ids and disk.voted != disk.key)),
-        needed=tolerated_failures(len(keys)) + 1,
-        electable=len(positions) >= majority(len(keys)),
+        unproved=tuple(sorted(disk.key for disk in _unproved(of_voters, other_ids))),
+        intact=_intact(of_voters, len(keys), other_ids),
     )
+
+
+def _unproved(of_voters: Iterable[StoppedDisk], other_ids: Collection[ReplicaKey]) -> list[StoppedDisk]:
+    return [disk for disk in of_voters if disk.key in other_ids and disk.voted != disk.key]
+
+
+def _intact(of_voters: Sequence[StoppedDisk], voters: int, other_ids: Collection[ReplicaKey]) -> DiskCount:
+    """Returns how many disks are surely as their voters left them.
+
+    A disk with another directory id may have been empty and have fetched the log from a leader. There was one while a
+    majority had their own disks: so that is no more of them than the quorum tolerates failures.
+    """
+    fetched = min(len(_unproved(of_voters, other_ids)), tolerated_failures(voters))
+    return DiskCount(voters=voters, disks=sum(disk.intact for disk in of_voters) - fetched)
 
 
 def overrides_in(
@@ -173,16 +190,19 @@ class NodeDecision:
     reason: str
 
 
-def node_decisions(logs: Sequence[StoppedDisk], voters: VoterSet) -> tuple[NodeDecision, ...]:
-    """Decides for each stopped node, in the order of their keys; `voters`: the set in the most complete log."""
+def node_decisions(
+    logs: Sequence[StoppedDisk], voters: VoterSet, other_ids: Collection[ReplicaKey] = ()
+) -> tuple[NodeDecision, ...]:
+    """Decides for each stopped node, in the order of their keys.
+
+    `voters`: the set in the most complete log; `other_ids` as for `disk_survival`.
+    """
     of_voters = [log for log in logs if log.key in voters.keys]
     needed = majority(len(voters.voters))
-    if len(of_voters) < needed:
-        reason = (
-            f"only {len(of_voters)} of {len(voters.voters)} voters' disks are given, {needed_text(needed)}: "
-            "records that were committed may be on the others only"
-        )
-        return _refused(logs, reason)
+    given = DiskCount(voters=len(voters.voters), disks=len(of_voters))
+    if not given.electable:
+        held = _intact(of_voters, len(voters.voters), other_ids).held_text
+        return _refused(logs, f"{given.too_few('disks are given')}: {held}")
     sound = [log for log in of_voters if log.damage is None]
     if len(sound) < needed:
         return _refused(logs, _unsound([log for log in of_voters if log.damage is not None], len(sound), voters))
@@ -262,10 +282,9 @@ def _common_end(log: StoppedDisk, whole: StoppedDisk) -> Offset:
 
 def _unsound(damaged: Sequence[StoppedDisk], sound: int, voters: VoterSet) -> str:
     where = "; ".join(f"that of controller {log.key.id} is damaged {log.damage}" for log in damaged)
-    return (
-        f"only {sound} of {len(voters.voters)} voters' logs are given and sound, "
-        f"{needed_text(majority(len(voters.voters)))}: {where}, and records that were committed may be in no other one"
-    )
+    count = DiskCount(voters=len(voters.voters), disks=sound)
+    held = count.held_text if count.holds_all else "records that were committed may be in no other one"
+    return f"{count.too_few('logs are given and sound')}: {where}, and {held}"
 
 
 def _refusal(logs: Sequence[StoppedDisk], survives: StoppedDisk, needed: int) -> str:

@@ -430,9 +430,14 @@ def _refused(plan: RescuePlan, reason: str) -> Iterable[str]:
         "rescued. New endpoints cannot replace a lost majority (KIP-1347)"
     )
     best = next(disk for disk in plan.disks if disk.key == survival.best[0])
+    held = (
+        "It has every record that was committed"
+        if survival.holds_all_committed
+        else "Records that were committed after it are on the lost disks only"
+    )
     yield (
         f"# The most complete log that remains is of controller {best.key.id}, up to offset {best.disk.end_offset} of "
-        f"epoch {best.epoch}. Records that were committed after it are on the lost disks only: keep copies of all disks"
+        f"epoch {best.epoch}. {held}: keep copies of all disks"
     )
     further = [disk for disk in plan.disks if not disk.is_voter and disk.position > best.position]
     for one in further:

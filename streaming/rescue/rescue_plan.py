@@ -255,7 +255,7 @@ def make_plan(found: Sequence[LogDirContents | EmptyLogDir], wanted: str | None)
             *_copies(copied),
             *_empty(empty, cluster_id, survived),
         ),
-        decisions=node_decisions(assessed, best.voters),
+        decisions=node_decisions(assessed, best.voters, of_others.keys.values()),
         static=static,
         proposed=registered if provided is None and registered != recorded else None,
     )
@@ -331,7 +331,7 @@ def _warnings(disks: Sequence[AssessedDisk], survived: DiskSurvival | None) -> I
     if survived is None:
         yield "none of these disks belongs to a voter: brokers cannot elect a leader"
     elif not survived.proved:
-        have, need = plural(len(survived.present), "voter's disk"), survived.needed
+        have, need = plural(len(survived.present), "voter's disk"), survived.given.needed
         lacking = {
             "not given": survived.absent,
             "damaged": survived.damaged,
@@ -342,10 +342,8 @@ def _warnings(disks: Sequence[AssessedDisk], survived: DiskSurvival | None) -> I
             + "; ".join(f"{why}: {and_join(keys)}" for why, keys in lacking.items() if keys)
         )
     if survived is not None and not survived.electable:
-        yield (
-            "these voters are not a majority: with new endpoints alone they cannot elect a leader, and records of the "
-            "other voters may be lost"
-        )
+        lost = "" if survived.holds_all_committed else ", and records of the other voters may be lost"
+        yield f"these voters are not a majority: with new endpoints alone they cannot elect a leader{lost}"
     yield from _ends(disks, None if survived is None else survived.voters)
     yield from _views(disks)
     for key in survived.unsound if survived is not None else ():

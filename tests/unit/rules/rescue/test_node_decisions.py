@@ -59,7 +59,10 @@ def case(name: str, logs: list[StoppedDisk], expected: Mapping[int, NodeAction],
 WHOLE, BEGINNING = "its log holds every record that survives", "its log is a beginning of the surviving log"
 TAIL = "no majority of the voters has its records from offset 60 to 69, so they are not committed"
 DIVERGED = "its log differs from the others: its end, offset 90, is of epoch 2"
-LOST = "only 1 of 3 voters' disks are given, 2 are needed: records that were committed may be on the others only"
+LOST = (
+    "only 1 of 3 voters' disks are given, 2 are needed to elect a leader: records that were committed may be on the "
+    "others only"
+)
 UNREADABLE = "a majority of 2 voters cannot be rescued: 2: open; 3: damaged"
 APART = "the voters' logs have diverged, so that no 2 of them agree with the most complete one, of controller 2"
 
@@ -213,6 +216,20 @@ def test_number_of_disks_needed_to_have_all_committed_records(of: int, read: int
     assert [one.id for one in found.absent] == [*range(read + 1, of + 1)]
 
 
+def test_refusal_of_half_of_the_disks_says_that_they_hold_everything() -> None:
+    """It said that committed records may be on the others only, and the plan beside it that nothing is lost."""
+    half = [replace(log(node, (1, 60)), voters=voters(4)) for node in (1, 2)]
+    (one, _) = node_decisions(half, voters(4))
+    (damaged, _) = node_decisions([half[0], replace(half[1], intact=False)], voters(4))
+
+    assert survival(half).holds_all_committed
+    assert one.reason == (
+        "only 2 of 4 voters' disks are given, 3 are needed to elect a leader: any 2 of 4 hold every record that was "
+        "committed"
+    )
+    assert damaged.reason.endswith("records that were committed may be on the others only")
+
+
 def test_damaged_disk_counts_as_a_missing_one() -> None:
     """Records after the damage may be committed, and on neither the other disk nor the missing third one."""
     damaged = replace(disk(1, 10), intact=False)
@@ -247,7 +264,8 @@ def test_without_a_majority_of_sound_logs_nothing_is_rescued() -> None:
 
     assert actions(decided) == {1: REFUSE, 2: REFUSE, 3: REFUSE}
     assert decided[0].reason == (
-        "only 1 of 3 voters' logs are given and sound, 2 are needed: that of controller 2 is damaged at offset 40; "
+        "only 1 of 3 voters' logs are given and sound, 2 are needed to elect a leader: that of controller 2 is damaged "
+        "at offset 40; "
         "that of controller 3 is damaged at offset 40, and records that were committed may be in no other one"
     )
     found = survival(logs)

@@ -1,4 +1,4 @@
-"""Dials each voter from the host of one controller, with that controller's own properties: one `WitnessRow`.
+"""Dials each voter from the host of one node, with that node's own properties: one `WitnessRow`.
 
 The requests are those of `kraftwatch doctor` and of the endpoint probe. A Fetch of the metadata log needs
 CLUSTER_ACTION, as Vote, BeginQuorumEpoch and Fetch of a peer do (ControllerApis). It changes nothing: its replica id is
@@ -50,7 +50,7 @@ _STEPS = {
 
 
 def witness(file: Path, *, timeout_s: float, log: VoterSetReader, kafka: Path | None = None) -> WitnessRow:
-    """Returns what the host of a controller sees of the others. Blocks for some request timeouts.
+    """Returns what the host of a controller or broker sees of the controllers. Blocks for some request timeouts.
 
     Args:
         file: the properties file with which the node is started.
@@ -59,7 +59,7 @@ def witness(file: Path, *, timeout_s: float, log: VoterSetReader, kafka: Path | 
         kafka: an installation of Kafka, whose tools dial; None: kraftwatch dials.
 
     Raises:
-        UsageError: the file, or one that it names, cannot be read, or it is not that of a controller.
+        UsageError: the file, or one that it names, cannot be read, or it is not that of a KRaft node.
     """
     began_ms = wall_ms()
     jvm = node_jvm(file)
@@ -77,7 +77,7 @@ def witness(file: Path, *, timeout_s: float, log: VoterSetReader, kafka: Path | 
         if not properties.unusable:
             places = [(one.host, one.port) for one in recorded.values()]
             cluster = ClusterConnection(
-                name=f"controller {properties.node}",
+                name=f"node {properties.node}",
                 bootstrap=tuple(dict.fromkeys([*places, *properties.bootstrap])),
                 cluster_id=cluster_id,
                 options=properties.options,

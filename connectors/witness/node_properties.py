@@ -1,9 +1,9 @@
-"""Reads a controller's own properties file as Kafka does, as far as it says how this node dials the other controllers.
+"""Reads a node's own properties file as Kafka does, as far as it says how this node dials the controllers.
 
-A controller dials with the first of `controller.listener.names`. What `listener.name.NAME.` says of that listener comes
-before what is said in general (AbstractConfig.valuesWithPrefixOverride), and its login is that of the listener's JAAS
-context (JaasContext.loadServerContext). Values may come from config providers (KIP-297). Secrets are in the options
-alone.
+Controllers and brokers dial with the first of `controller.listener.names`. What `listener.name.NAME.` says of that
+listener comes before what is said in general (AbstractConfig.valuesWithPrefixOverride), and its login is that of the
+listener's JAAS context (JaasContext.loadServerContext). Values may come from config providers (KIP-297). Secrets are in
+the options alone.
 """
 
 import re
@@ -41,7 +41,7 @@ _LISTENERS_OWN = ("sasl.jaas.config", "sasl.login.")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeProperties:
-    """How one controller dials the others."""
+    """How one node dials the controllers."""
 
     node: NodeId
     listener: str
@@ -65,7 +65,7 @@ class NodeProperties:
 
 
 def read_node_properties(file: Path, scratch: Path, jvm: NodeJvm) -> NodeProperties:
-    """Reads the properties file of a controller.
+    """Reads the properties file of a controller or broker.
 
     Args:
         file: the file with which the node is started.
@@ -73,7 +73,7 @@ def read_node_properties(file: Path, scratch: Path, jvm: NodeJvm) -> NodePropert
         scratch: an empty folder that nobody else can read: keys that are not in PEM files are written there.
 
     Raises:
-        UsageError: the file or one that it names cannot be read, or it is not that of a controller.
+        UsageError: the file or one that it names cannot be read, or it is not that of a KRaft node.
     """
     values = properties_of(content_of(file))
     settings = _Settings(file, _resolved(file, values), jvm)
@@ -105,7 +105,7 @@ class _Settings:
         self._jvm = jvm
         names = self._list("controller.listener.names")
         if not names:
-            raise UsageError(f"{file} has no controller.listener.names: give the properties file of a controller")
+            raise UsageError(f"{file} has no controller.listener.names: give the properties file of a KRaft node")
         self.listener = names[0]
         self._prefix = f"listener.name.{self.listener.lower()}."
 
@@ -132,7 +132,7 @@ class _Settings:
         """The node's id."""
         text = self._general("node.id") or self._general("broker.id")
         if not re.fullmatch(r"[0-9]{1,10}", text):
-            raise UsageError(f"{self._file} has no node.id: give the properties file of a controller")
+            raise UsageError(f"{self._file} has no node.id: give the properties file of a KRaft node")
         return NodeId(int(text))
 
     @property

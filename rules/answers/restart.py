@@ -25,6 +25,7 @@ from rules.facts.node import NodeFacts
 from rules.facts.node_claims import answers_claim, fault_claims, follows_claim, leader_claim
 from rules.facts.quorum import Facts
 from rules.facts.voter_changes import half_done
+from rules.facts.witnesses import why_unreached
 from rules.finding import Finding, Thresholds
 from rules.formatting import and_join, ms_text, needed_text, plural
 from rules.model.history import NodeKind
@@ -105,7 +106,8 @@ def safe_to_restart(
     if NodeKind.CONTROLLER in roles:
         answer = _with_controller(answer, facts, poll, thresholds, found)
     else:
-        answer = replace(answer, against=(*answer.against, *map(_reason, resolve_names_first(facts))))
+        against = (*_unreached_leader(facts, poll, node), *map(_reason, resolve_names_first(facts)))
+        answer = replace(answer, against=(*answer.against, *against))
     if NodeKind.BROKER in roles:
         answer = _with_broker(answer, broker_restart(facts, node, terms))
     return answer
@@ -154,6 +156,7 @@ def _with_controller(
             *_too_few_voters(missing, len(useful), needed, len(voters)),
             *_endpoint_problems(facts, node),
             *_unreached_leader(facts, poll, node),
+            *(_fenced_brokers(facts, node) if node == poll.leader_id else ()),
             *changes,
             *(_unelectable(facts, node) if len(useful) >= needed else ()),
         ]
@@ -166,7 +169,12 @@ def _with_controller(
     else:
         # Without a vote its restart does not change the quorum: only an unfinished change is a reason against it, or a
         # leader that it would not find again.
-        against = [*forbidden, *changes, *map(_reason, resolve_names_first(facts))]
+        against = [
+            *forbidden,
+            *_unreached_leader(facts, poll, node),
+            *changes,
+            *map(_reason, resolve_names_first(facts)),
+        ]
     return replace(
         answer,
         against=tuple(against),
@@ -285,14 +293,29 @@ def _endpoint_problems(facts: Facts, node: NodeId) -> Iterable[str]:
 
 
 def _unreached_leader(facts: Facts, poll: Poll, node: NodeId) -> Iterable[str]:
-    """Yields why a controller that is restarted would not find the leader again: it may ask each voter for it."""
-    for of, dial in sorted(facts.witnesses.unreached.get(node, {}).items()):
+    """Yields why a node that is restarted would not find the leader again: it may ask each voter for it."""
+    named = facts.witnesses.named(node)
+    for of, dial in sorted(facts.witnesses.unreached_from(node).items()):
         if dial.step is DialStep.PERMISSION:
-            yield f"controller {of} denies what controller {node} sends ({dial.why}): restarted, it may end"
+            yield f"controller {of} denies what {named} sends ({dial.why}): restarted, it may end"
         elif of == poll.leader_id:
             yield (
-                f"the host of controller {node} does not reach the leader, controller {of}, at {dial.endpoint} "
-                f"({dial.step}: {dial.why}): restarted, it could not rejoin the quorum"
+                f"the host of {named} does not reach the leader, controller {of}, at {dial.endpoint} "
+                f"({dial.step}: {dial.why}): restarted, it could not "
+                + ("rejoin the quorum" if node in facts.known_controllers else "register")
+            )
+
+
+def _fenced_brokers(facts: Facts, leader: NodeId) -> Iterable[str]:
+    """Yields which brokers would be fenced if another controller led: each sends its heartbeats to the leader."""
+    seen, brokers = facts.witnesses, facts.quorum.brokers
+    for voter in facts.nodes.voters:
+        dials = {by: dial for by, dial in seen.unreached_by_all(voter.id).items() if by in brokers}
+        if voter.id != leader and not voter.is_down and dials:
+            do, are = ("does", "it is") if len(dials) == 1 else ("do", "they are")
+            yield (
+                f"{seen.named(*dials)} {do} not reach controller {voter.id} ({why_unreached(dials)}): if that one is "
+                f"elected, {are} fenced"
             )
 
 

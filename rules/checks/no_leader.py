@@ -317,7 +317,8 @@ def _unreached(facts: Facts) -> str:
 
     It begins with a space, and is empty without any.
     """
-    texts = (unreached_text(facts.witnesses, voter.id) for voter in facts.nodes.voters if not voter.is_down)
+    seen, voters = facts.witnesses, (voter.id for voter in facts.nodes.voters if not voter.is_down)
+    texts = (unreached_text(seen, of, seen.unreached_by(of)) for of in voters)
     return "".join(f" {text}" for text in texts if text)
 
 

@@ -1,12 +1,13 @@
-"""A controller does not reach another one, as its own host sees it.
+"""A node does not reach a controller, as its own host sees it.
 
 What it means
     Nothing has failed yet, if a leader is followed over connections that are older. Seen from the host of one
     controller, with its own resolver, certificates, cipher suites and login, another voter is not reached: it gets no
     vote of that one, and cannot follow it. If the voter that is not reached is elected, those that do not reach it
-    fetch nothing from it; without a majority that does, nothing is committed for as long as the others are away.
+    fetch nothing from it; without a majority that does, nothing is committed for as long as the others are away. A
+    broker that does not reach the leader is fenced: it sends it no heartbeat.
 
-    It is known only where `kraftwatch witness` runs on the hosts of controllers: no request of Kafka makes one
+    It is known only where `kraftwatch witness` runs on the hosts of the nodes: no request of Kafka makes one
     controller dial another one, and the monitor has a resolver, certificates and a login of its own. If such a host
     reports no more, it is unknown what it saw, and an alert fires on for an hour.
 
@@ -30,7 +31,7 @@ from rules.facts.following_text import further_failures_text
 from rules.facts.quorum import Facts
 from rules.facts.witnesses import unreached_text
 from rules.finding import HOLD, Finding, RuleResult, Severity, Thresholds, UnknownResult, hold
-from rules.formatting import and_join
+from rules.formatting import and_join, numbered
 from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import majority
 from rules.model.subject import Subject
@@ -43,10 +44,10 @@ _DIALS_MS: Final = 15_000
 
 
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """Returns one finding for each voter that a controller is shown not to reach."""
+    """Returns one finding for each voter that a node is shown not to reach."""
     down = {node for node in facts.nodes if facts.nodes[node].is_down}
     for voter in facts.nodes.voters:
-        dials = facts.witnesses.unreached_by(voter.id)
+        dials = facts.witnesses.unreached_by_all(voter.id)
         if dials and voter.id in down:
             yield UnknownResult(subject=_subject(voter.id), why=f"controller {voter.id} is down")
         elif dials:
@@ -62,36 +63,47 @@ def _subject(node: NodeId) -> Subject:
 def _finding(facts: Facts, of: NodeId, dials: Mapping[NodeId, PeerDial], thresholds: Thresholds) -> Finding:
     left, voters = failures_left(facts), len(facts.nodes.voters)
     spare = "" if left.value is None else f" The quorum tolerates {further_failures_text(left.value)}."
-    if_it_leads = f" If it leads, {and_join(dials)} cannot fetch from it"
-    no_majority = of in facts.witnesses.cut_off
-    if_it_leads += ": without a majority that does, nothing is committed." if no_majority else "."
+    seen, by_voters = facts.witnesses, facts.witnesses.unreached_by(of)
+    no_majority = of in seen.cut_off
     # Whom it votes for and is followed by depends on who is lost.
     takes_part = (
         claim(Question.VOTES, *((NO,) if no_majority else ()), node=of),
-        *of_each(Question.VOTES, dials),
+        *of_each(Question.VOTES, by_voters),
     )
     return Finding(
         subject=_subject(of),
         severity=Severity.CRITICAL if left.value is not None and left.value <= 0 else Severity.WARNING,
         summary=statement(
-            Statement(f"{unreached_text(facts.witnesses, of)}{if_it_leads}", *takes_part),
+            Statement(f"{unreached_text(seen, of, dials)}{_if_it_leads(facts, of, dials)}", *takes_part),
             Statement(spare, failures_claim(left)) if spare else "",
         ),
         evidence={
             "voter": of,
             "endpoint": next(iter(dials.values())).endpoint,
             "not_reached_by": {str(by): f"{dial.step}: {dial.why}" for by, dial in dials.items()},
-            "reached_by": [by for by in facts.witnesses.rows if by != of and by not in dials],
+            "reached_by": [by for by in seen.rows if by != of and by not in dials],
             "voters": voters,
             "majority": majority(voters),
         },
         remedy=(
-            *reach_steps(of, dials),
-            f"# Run `kraftwatch witness` with the controller's properties file on {hosts_of(dials)} again: the exit "
-            "code must be 0",
+            *reach_steps(of, dials, seen.named),
+            f"# Run `kraftwatch witness` with the node's properties file on {hosts_of(dials, seen.named)} again: the "
+            "exit code must be 0",
         ),
-        hold_ms=max(thresholds.ms(HOLD), *(_next_row_ms(facts.witnesses.rows[by]) for by in dials)),
+        hold_ms=max(thresholds.ms(HOLD), *(_next_row_ms(seen.rows[by]) for by in dials)),
     )
+
+
+def _if_it_leads(facts: Facts, of: NodeId, dials: Mapping[NodeId, PeerDial]) -> str:
+    """Returns what happens to those that do not reach it; begins with a space."""
+    brokers = [by for by in dials if by in facts.quorum.brokers and by not in facts.witnesses.unreached]
+    followers = [by for by in dials if by not in brokers]
+    found = [f"{and_join(followers)} cannot fetch from it"] if followers else []
+    if of in facts.witnesses.cut_off:
+        found[0] += ": without a majority that does, nothing is committed"
+    if brokers:
+        found.append(f"{numbered('broker', brokers)} {'is' if len(brokers) == 1 else 'are'} fenced")
+    return "".join(f" If it leads, {each}." for each in found)
 
 
 def _next_row_ms(row: WitnessRow) -> Millis:
@@ -109,7 +121,7 @@ def _resolved(facts: Facts, subject: Subject) -> str:
 
 
 RULE = Rule(
-    title="A controller does not reach another one, seen from its own host",
+    title="A node does not reach a controller, seen from its own host",
     resolved=_resolved,
     hold=hold(
         60.0,

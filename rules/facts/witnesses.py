@@ -1,9 +1,11 @@
-"""Witnesses: which controller reaches which, as their own hosts see it, with their own properties.
+"""Witnesses: which node reaches which controller, as their own hosts see it, with their own properties.
 
-A dial counts while its row is current, and only if neither of the two controllers has started or changed its
-certificate since, and the endpoint is the one that is dialled now. What no row shows is unknown, as without witnesses.
-Who is not reached by a controller gives it no vote, and cannot be followed by it: a candidate dials each voter, and a
-follower the leader (KafkaRaftClient, KIP-595).
+A dial counts while its row is current, and only if neither of the two nodes has started or changed its certificate
+since, and the endpoint is the one that is dialled now; in a static quorum each node dials that of its own
+controller.quorum.voters. What no row shows is unknown, as without witnesses. Who is not reached by a voter gives it no
+vote, and cannot be followed by it: a candidate dials each voter, and a follower the leader (KafkaRaftClient, KIP-595).
+A broker, or a controller without a vote, dials the leader alone, and any voter may lead: a broker sends its heartbeats
+there (NodeToControllerChannelManager), and is fenced without them.
 """
 
 from collections.abc import Mapping
@@ -12,7 +14,7 @@ from functools import cached_property
 
 from rules.facts.contact import leader_ahead_ms
 from rules.facts.node import Nodes
-from rules.formatting import numbered, utc_text
+from rules.formatting import and_join, numbered, utc_text
 from rules.model.ages import CLOCKS_DIFFER_MS
 from rules.model.identifiers import START, Millis, NodeId
 from rules.model.membership import majority
@@ -22,10 +24,10 @@ from rules.model.witness import DialStep, PeerDial, Reached, WitnessRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """Whether one controller reaches another one, as its own host sees it."""
+    """Whether a node reaches a controller, as its own host sees it."""
 
     by: NodeId
-    """The controller whose host dialled, with that controller's properties."""
+    """The node whose host dialled, with that node's properties: a voter, or a broker or observer that has a witness."""
     of: NodeId
     """The voter that was dialled."""
     reached: Reached
@@ -39,28 +41,30 @@ class Reach:
 
 
 class Witnesses:
-    """What the rows of the controllers' hosts show now."""
+    """What the rows of the nodes' hosts show now."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
         quorum, voters = nodes.quorum, {voter.id for voter in nodes.voters}
         self._leader_ahead_ms = leader_ahead_ms(quorum) or 0
-        of_voters = (
+        known = _known_nodes(nodes) if quorum.witnesses else frozenset[NodeId]()
+        of_known = (
             row
             for row in sorted(quorum.witnesses, key=self._at_ms)
-            if row.node in voters
+            if row.node in known
             and quorum.cluster_id is not None
             and row.cluster_id == quorum.cluster_id
             and self._at_ms(row) - quorum.now_ms <= _counts_ms(quorum, row)
         )
-        self.newest: Mapping[NodeId, WitnessRow] = {row.node: row for row in of_voters}
-        """The newest row of each voter's host, of any age."""
+        self.newest: Mapping[NodeId, WitnessRow] = {row.node: row for row in of_known}
+        """The newest row of each known node's host, of any age."""
         self.rows: Mapping[NodeId, WitnessRow] = {
             node: row
             for node, row in self.newest.items()
             if quorum.now_ms - self._at_ms(row) <= _counts_ms(quorum, row)
         }
         """Those that are current."""
+        self._of_voters = {*self.newest} & voters
 
     def _at_ms(self, row: WitnessRow) -> int:
         """Returns when a row's dials began at the latest, by the monitor's clock.
@@ -77,11 +81,20 @@ class Witnesses:
         return Millis(self._at_ms(self.newest[by]))
 
     def dial(self, by: NodeId, of: NodeId) -> PeerDial | None:
-        """Returns how one controller dialled another one, if that is known now."""
-        row, endpoint = self.rows.get(by), self._nodes[of].endpoint if of in self._nodes else None
-        if row is None or endpoint is None or self._at_ms(row) <= max(self._changed_at_ms(by), self._changed_at_ms(of)):
+        """Returns how a node dialled a controller, if that is known now."""
+        row = self.rows.get(by)
+        if row is None or self._at_ms(row) <= max(self._changed_at_ms(by), self._changed_at_ms(of)):
             return None
-        return next((peer for peer in row.peers if peer.node == of and peer.endpoint == str(endpoint)), None)
+        return self._dial_of(row, of)
+
+    def _dial_of(self, row: WitnessRow, of: NodeId) -> PeerDial | None:
+        """Returns the dial of a controller at the endpoint at which this node dials it now."""
+        endpoint = self._nodes[of].endpoint if of in self._nodes else None
+        if endpoint is None:
+            return None
+        # What a static quorum's leader reports is its own list.
+        own = self._nodes.quorum.kraft_version == 0
+        return next((peer for peer in row.peers if peer.node == of and (own or peer.endpoint == str(endpoint))), None)
 
     def _changed_at_ms(self, node: NodeId) -> int:
         """Returns when a controller last started or changed its certificate, by the monitor's clock, and a little
@@ -96,17 +109,32 @@ class Witnesses:
 
     @cached_property
     def unreached(self) -> Mapping[NodeId, Mapping[NodeId, PeerDial]]:
-        """By controller, the voters that it does not reach; one that reaches all that is known is not in it."""
+        """By voter, the other voters that it does not reach; one that reaches all that is known is not in it."""
+        return {by: dials for by, dials in self._unreached.items() if by in self._of_voters}
+
+    @cached_property
+    def unreached_by_others(self) -> Mapping[NodeId, Mapping[NodeId, PeerDial]]:
+        """The same of each broker and observer."""
+        return {by: dials for by, dials in self._unreached.items() if by not in self._of_voters}
+
+    @cached_property
+    def _unreached(self) -> Mapping[NodeId, Mapping[NodeId, PeerDial]]:
         found = {
             by: {of: dial for of, dial in self._dials(by).items() if dial.reached is Reached.NO} for by in self.rows
         }
         return {by: dials for by, dials in found.items() if dials}
 
+    def unreached_from(self, by: NodeId) -> Mapping[NodeId, PeerDial]:
+        """Returns the voters that one node does not reach."""
+        return self._unreached.get(by, {})
+
     @cached_property
     def reaches(self) -> tuple[Reach, ...]:
-        """Whether each voter reaches each other one; empty if no host of a voter was a witness."""
-        voters = [voter.id for voter in self._nodes.voters] if self.newest else []
-        return tuple(self._reach(by, of) for by in voters for of in voters if by != of)
+        """Whether each voter reaches each other one, if the host of one was a witness; then whether each broker and
+        observer that has a witness reaches each voter."""
+        voters = [voter.id for voter in self._nodes.voters]
+        hosts = [*(voters if self._of_voters else ()), *sorted({*self.newest} - self._of_voters)]
+        return tuple(self._reach(by, of) for by in hosts for of in voters if by != of)
 
     def _reach(self, by: NodeId, of: NodeId) -> Reach:
         row, dial = self.newest.get(by), self.dial(by, of)
@@ -120,23 +148,24 @@ class Witnesses:
         """Returns why no dial counts, as a clause."""
         row = self.newest.get(by)
         if row is None:
-            return f"no row of controller {by}'s host is known"
+            return f"no row of {self.named(by)}'s host is known"
         seen = utc_text(self.seen_at_ms(by))
         if by not in self.rows:
-            return f"the newest row of controller {by}'s host is of {seen}"
+            return f"the newest row of {self.named(by)}'s host is of {seen}"
         endpoint = self._nodes[of].endpoint
         if endpoint is None:
             return f"the endpoint of controller {of} is not known"
-        if all(peer.node != of or peer.endpoint != str(endpoint) for peer in row.peers):
-            return row.not_dialled or f"controller {by}'s host did not dial {endpoint} at {seen}"
+        if self._dial_of(row, of) is None:
+            return row.not_dialled or f"{self.named(by)}'s host did not dial {endpoint} at {seen}"
         one, other = sorted((by, of))
-        return f"controller {one} or {other} started, or changed its certificate, after the row of {seen}"
+        both = f"controller {one} or {other}" if self._is_controller(by) else f"controller {of} or {self.named(by)}"
+        return f"{both} started, or changed its certificate, after the row of {seen}"
 
     @property
     def outdated(self) -> Mapping[NodeId, str]:
         """Why it is unknown now whether a voter is reached that was not reached: by the voter."""
         return {
-            dial.node: f"controller {by} did not reach it, and {self._why_unknown(by, dial.node)}"
+            dial.node: f"{self.named(by)} did not reach it, and {self._why_unknown(by, dial.node)}"
             for by, row in self.newest.items()
             for dial in row.peers
             if dial.node is not None and dial.node in self._nodes
@@ -144,8 +173,22 @@ class Witnesses:
         }
 
     def unreached_by(self, of: NodeId) -> Mapping[NodeId, PeerDial]:
-        """Returns the dials of one voter that failed, by the controller whose host dialled."""
+        """Returns the dials of one voter that failed, by the voter whose host dialled."""
         return {by: dials[of] for by, dials in sorted(self.unreached.items()) if of in dials}
+
+    def unreached_by_all(self, of: NodeId) -> Mapping[NodeId, PeerDial]:
+        """Returns the same, followed by those of brokers and observers."""
+        others = {by: dials[of] for by, dials in sorted(self.unreached_by_others.items()) if of in dials}
+        return {**self.unreached_by(of), **others}
+
+    def named(self, *nodes: NodeId) -> str:
+        """Returns `controllers 1 and 2 and broker 101`."""
+        controllers = [node for node in nodes if self._is_controller(node)]
+        kinds = {"controller": controllers, "broker": [node for node in nodes if node not in controllers]}
+        return and_join(numbered(noun, ids) for noun, ids in kinds.items() if ids)
+
+    def _is_controller(self, node: NodeId) -> bool:
+        return node in self._nodes or node not in self._nodes.quorum.brokers
 
     @cached_property
     def denied(self) -> Mapping[NodeId, tuple[NodeId, ...]]:
@@ -154,7 +197,8 @@ class Witnesses:
         A controller that is denied ends (KafkaRaftClient), so it may be why neither of them runs.
         """
         found: dict[NodeId, tuple[NodeId, ...]] = {}
-        for by, row in sorted(self.newest.items()):
+        for by in sorted(self._of_voters):
+            row = self.newest[by]
             for peer in row.peers:
                 of, denies = peer.node, peer.step is DialStep.PERMISSION
                 if of is None or of not in self._nodes:
@@ -190,11 +234,20 @@ class Witnesses:
         return {of: dial for of, dial in known.items() if dial is not None}
 
     def _reaches(self, by: NodeId, of: NodeId) -> bool:
-        """Returns whether that is shown. A row whose host's clock is not compared with the leader's may be older."""
-        dial = self.dial(by, of)
-        row = self.rows.get(by)
-        compared = row is not None and (row.leader_ahead_ms is not None or _is_reported(row))
-        return compared and dial is not None and dial.reached is Reached.YES
+        """Returns whether that is shown. A row whose host's clock is not compared with the leader's may be older, and
+        so may one that seems to be of a later time."""
+        dial, row = self.dial(by, of), self.rows.get(by)
+        if row is None or dial is None or dial.reached is not Reached.YES:
+            return False
+        compared = row.leader_ahead_ms is not None or _is_reported(row)
+        return compared and self._at_ms(row) <= self._nodes.quorum.now_ms + CLOCKS_DIFFER_MS
+
+
+def _known_nodes(nodes: Nodes) -> frozenset[NodeId]:
+    """Returns the nodes of the cluster: voters, registered controllers, brokers, and who fetches without a vote."""
+    quorum = nodes.quorum
+    observers = () if quorum.poll is None else (row.key.id for row in quorum.poll.observers)
+    return frozenset({*nodes, *quorum.brokers, *observers})
 
 
 def _is_reported(row: WitnessRow) -> bool:
@@ -207,15 +260,24 @@ def _counts_ms(quorum: Quorum, row: WitnessRow) -> int:
     return quorum.ages.witness_ms if row.every_ms is None else 3 * row.every_ms
 
 
-def unreached_text(witnesses: Witnesses, of: NodeId) -> str:
-    """Returns which controllers do not reach one, why, and when that was seen: two sentences; empty if none is."""
-    dials = witnesses.unreached_by(of)
+def unreached_text(witnesses: Witnesses, of: NodeId, dials: Mapping[NodeId, PeerDial]) -> str:
+    """Returns which nodes do not reach a controller, why, and when that was seen: two sentences; empty if none is."""
     if not dials:
         return ""
-    whys = {by: f"{dial.step}, {dial.why}" for by, dial in dials.items()}
-    # Once, where it is the same for all.
-    same = len({*whys.values()}) == 1
-    why = next(iter(whys.values())) if same else "; ".join(f"from {by} {one}" for by, one in whys.items())
     do, hosts = ("does", "its own host") if len(dials) == 1 else ("do", "their own hosts")
-    seen = utc_text(min(witnesses.seen_at_ms(by) for by in dials))
-    return f"{numbered('Controller', dials)} {do} not reach controller {of}: {why}. Seen from {hosts} at {seen}."
+    seen, who = utc_text(min(witnesses.seen_at_ms(by) for by in dials)), witnesses.named(*dials)
+    return (
+        f"{who[0].upper()}{who[1:]} {do} not reach controller {of}: {why_unreached(dials)}. "
+        f"Seen from {hosts} at {seen}."
+    )
+
+
+_MOST_WHYS = 8
+
+
+def why_unreached(dials: Mapping[NodeId, PeerDial]) -> str:
+    """Returns at which step dials fail, and why: once, where it is the same for all."""
+    whys = {by: f"{dial.step}, {dial.why}" for by, dial in dials.items()}
+    if len({*whys.values()}) == 1:
+        return next(iter(whys.values()))
+    return "; ".join(f"from {by} {why}" for by, why in [*whys.items()][:_MOST_WHYS])

@@ -1,4 +1,4 @@
-"""What the host of one controller saw of the others, with that controller's own resolver, certificates and login."""
+"""What the host of one node saw of the controllers, with that node's own resolver, certificates and login."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,7 +12,7 @@ MOST_PEERS = 32
 
 
 class Reached(StrEnum):
-    """Whether a dial reached the voter that listens there, up to the request that only a controller may send."""
+    """Whether a dial reached the voter that listens there, up to the request that only a node may send."""
 
     YES = "yes"
     NO = "no"
@@ -65,12 +65,12 @@ class PeerDial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WitnessRow:
-    """What one controller's host saw at one time."""
+    """What one node's host saw at one time."""
 
     version: Literal[1] = 1
     """Of this form."""
     node: NodeId
-    """The controller with whose properties was dialled."""
+    """The controller or broker with whose properties was dialled."""
     cluster_id: str | None
     """Of its meta.properties."""
     at_ms: Millis
@@ -78,7 +78,7 @@ class WitnessRow:
     observed_at_ms: Millis = START
     """The same by the monitor's clock. Set by replay: not of a row that people give."""
     denied_by: tuple[NodeId, ...] = ()
-    """The voters that denied this controller when they last answered its host. Set by replay."""
+    """The voters that denied this node when they last answered its host. Set by replay."""
     took_ms: int = 0
     """How long all of it took."""
     every_ms: int | None = None
@@ -86,7 +86,7 @@ class WitnessRow:
     login: str
     """How it logs in to the others, such as `PLAIN as User:ctl`; no secret."""
     peers: tuple[PeerDial, ...]
-    """The other voters, by node id."""
+    """The voters but itself, by node id."""
     dialled_by: DialledBy = DialledBy.PYTHON
     """Whose TLS and login dialled them."""
     not_dialled: str = ""
@@ -130,7 +130,8 @@ def unknown(row: WitnessRow) -> list[str]:
     """Returns what is not known, each as a sentence without its end."""
     found = [row.not_dialled] if row.not_dialled else []
     found += [f"whether {_peer(peer)} is reached is unknown: {peer.why}" for peer in row.peers if _is_unknown(peer)]
-    if not row.peers and not row.not_dialled:
+    # A leader that answers and lists no other voter has none.
+    if not row.peers and not row.not_dialled and row.leader_ahead_ms is None:
         found.append("no other voter is known: no controller that this host reaches reports one")
     return [*found, *row.may_end_start]
 

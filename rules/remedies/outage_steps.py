@@ -128,8 +128,9 @@ def commit_steps(facts: Facts, leader: NodeId, missing: Collection[NodeFacts]) -
         steps += certificate_steps(yours) if not yours.can_lead else []
         at = f" at {yours.endpoint}" if yours.endpoint else ""
         steps.append(
-            f"# Connect from {hosts_of(running)} to controller {leader}{at}: nothing shows that they reach it and "
-            "accept it (firewall, resolver, trust store), or that it accepts them (login, super.users)"
+            f"# Connect from {hosts_of(running, facts.witnesses.named)} to controller {leader}{at}: nothing shows "
+            "that they reach it and accept it (firewall, resolver, trust store), or that it accepts them (login, "
+            "super.users)"
         )
     if missing:
         steps.append(f"# Wait until {majority(number)} of {number} voters are in sync: the leader then commits")
@@ -155,7 +156,8 @@ def _permission_steps(facts: Facts) -> Iterable[str]:
 def _reach_steps(facts: Facts) -> Iterable[str]:
     for voter in facts.nodes.voters:
         if not voter.is_down:
-            yield from reach_steps(voter.id, facts.witnesses.unreached_by(voter.id))
+            seen = facts.witnesses
+            yield from reach_steps(voter.id, seen.unreached_by(voter.id), seen.named)
 
 
 def _unlike_steps(facts: Facts) -> Iterable[str]:

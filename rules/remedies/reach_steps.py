@@ -1,8 +1,7 @@
-"""The steps after which a controller reaches another one, by the step of the dial that fails."""
+"""The steps after which a node reaches a controller, by the step of the dial that fails."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from rules.formatting import numbered
 from rules.model.identifiers import NodeId
 from rules.model.witness import DialStep, PeerDial
 
@@ -22,17 +21,23 @@ _STEPS: Mapping[DialStep, str] = {
 """What is to be corrected."""
 
 
-def reach_steps(of: NodeId, dials: Mapping[NodeId, PeerDial]) -> Iterable[str]:
-    """Yields what is to be corrected so that these controllers reach one; `dials`: those that failed, by the host."""
+def reach_steps(of: NodeId, dials: Mapping[NodeId, PeerDial], named: Callable[..., str]) -> Iterable[str]:
+    """Yields what is to be corrected so that these nodes reach a controller.
+
+    Args:
+        of: the controller.
+        dials: those that failed, by the node whose host dialled.
+        named: `Witnesses.named`.
+    """
     for step in DialStep:
         by = {node: dial for node, dial in dials.items() if dial.step is step}
         if by:
             endpoint = next(iter(by.values())).endpoint
-            text = _STEPS[step].format(of=of, by=numbered("controller", by), hosts=hosts_of(by), endpoint=endpoint)
+            text = _STEPS[step].format(of=of, by=named(*by), hosts=hosts_of(by, named), endpoint=endpoint)
             yield f"# {text}"
 
 
-def hosts_of(nodes: Iterable[NodeId]) -> str:
-    """Returns `the hosts of controllers 1 and 2`."""
-    named = list(nodes)
-    return f"the host{'' if len(named) == 1 else 's'} of {numbered('controller', named)}"
+def hosts_of(nodes: Iterable[NodeId], named: Callable[..., str]) -> str:
+    """Returns `the hosts of controllers 1 and 2`; `named`: `Witnesses.named`."""
+    ids = list(nodes)
+    return f"the host{'' if len(ids) == 1 else 's'} of {named(*ids)}"

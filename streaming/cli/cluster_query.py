@@ -48,9 +48,8 @@ def query(
     used = [row for state in states for row in state.facts.witnesses.rows.values()]
     for row, file in zip(rows, opts.witness, strict=True):
         if row not in used:
-            print_progress(
-                f"--witness {file}: not used: it is of another cluster, of no voter, too old, or not the newest"
-            )
+            why = "it is of another cluster, of none of its nodes, too old, or not the newest"
+            print_progress(f"--witness {file}: not used: {why}")
     return states
 
 

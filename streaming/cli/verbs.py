@@ -34,7 +34,7 @@ _VERBS = (
         _ON_CALL,
         "witness",
         "witness:witness",
-        "Dial the other controllers as this host's controller does, and say which it does not reach.",
+        "Dial the controllers as this host's node does, and say which it does not reach.",
     ),
     (
         _ON_CALL,

@@ -1,4 +1,4 @@
-"""`kraftwatch witness`: dials the other controllers from a controller's host, with that controller's own properties."""
+"""`kraftwatch witness`: dials the controllers from the host of a node, with that node's own properties."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,7 +41,7 @@ def _every(value: str | None) -> float | None:
 
 def witness(
     properties: Annotated[
-        Path, typer.Argument(help="The properties file with which the controller is started.", show_default=False)
+        Path, typer.Argument(help="The properties file with which the node is started.", show_default=False)
     ],
     *,
     every: Annotated[
@@ -79,21 +79,21 @@ def witness(
     timeout: StepTimeout = 3.0,
     as_json: AsJson = False,
 ) -> None:
-    """Dial the other controllers as this host's controller does, and say which it does not reach.
+    """Dial the controllers as this host's node does, and say which it does not reach.
 
-    Run it on the host of a controller, as the user that Kafka runs as: it uses
-    that host's resolver and network, and the certificate, trust store, cipher
-    suites and login of the node. The monitor's own show nothing of these. It
-    also compares the clock with the leader's and the directory id with the one
-    that the leader lists, and reads the free room of the disk and the files
-    with which a start would end. It writes nothing into Kafka, and no secret
-    is printed.
+    Run it on the host of a controller or a broker, as the user that Kafka runs
+    as: it uses that host's resolver and network, and the certificate, trust
+    store, cipher suites and login of the node. The monitor's own show nothing
+    of these. It also compares the clock with the leader's and the directory id
+    with the one that the leader lists, and reads the free room of the disk and
+    the files with which a start would end. It writes nothing into Kafka, and no
+    secret is printed.
 
     With --report a job observes what this host sees: its alerts and answers
     follow it. With --every the command stays until SIGTERM; what it cannot
     report is one line on stderr, and the next row follows.
 
-    Exit codes: 0 each other voter is reached and nothing is wrong, 1 something
+    Exit codes: 0 each voter is reached and nothing is wrong, 1 something
     is, 2 invalid usage, 3 unknown or not reported.
 
       kraftwatch witness /etc/kafka/controller.properties
@@ -173,9 +173,7 @@ class _Reporting:
 
         cluster = self.cluster or row.cluster_id
         if cluster is None:
-            return (
-                f"--report {self.url}: meta.properties of controller {row.node} has no cluster id: give --cluster NAME"
-            )
+            return f"--report {self.url}: meta.properties of node {row.node} has no cluster id: give --cluster NAME"
         why = report_problem(row, self.url, cluster, self.token)
         return None if why is None else f"--report {self.url}: {why}"
 
@@ -206,4 +204,4 @@ def _table(row: WitnessRow) -> "RenderableType":
     login = f" ({visible(row.login)})" if row.login else ""
     tables = [table] if row.peers else []
     by = ", dialled by Kafka's tools" if row.dialled_by is DialledBy.KAFKA else ""
-    return Group(Text(f"seen from the host of controller {row.node}{login}{by}", style="bold"), *tables, *lines)
+    return Group(Text(f"seen from the host of node {row.node}{login}{by}", style="bold"), *tables, *lines)

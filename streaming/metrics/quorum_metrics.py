@@ -253,7 +253,7 @@ QUORUM_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
     ),
     MetricSpec(
         "controller_reached",
-        "1 if a controller reaches another voter, as its own host sees it (kraftwatch witness), 0 if it does not; "
+        "1 if a node reaches a voter, as its own host sees it (kraftwatch witness), 0 if it does not; "
         "absent where that is unknown.",
         lambda sample: {(str(one.by), str(one.of)): _REACHED.get(one.reached) for one in sample.status.reaches},
         ("from_node_id", "to_node_id"),

@@ -245,7 +245,8 @@ class ClusterStatus:
     certificates: tuple[CertificateStatus, ...] = ()
     """The certificate that each controller presents, by node id; empty without TLS."""
     reaches: tuple[Reach, ...] = ()
-    """Whether each voter reaches each other one, as their own hosts see it; empty if none of them reports it."""
+    """Whether each voter reaches each other one, as their own hosts see it, and each broker and observer that has a
+    witness each voter; empty if none reports it."""
     registrations_without_voter: tuple[RegistrationWithoutVoter, ...]
     """Registered controllers that are not committed voters."""
     voters: int | None

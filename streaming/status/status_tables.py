@@ -355,11 +355,13 @@ def _votes(status: ClusterStatus) -> str | Text:
 
 
 def _reached(status: ClusterStatus) -> str | Text:
-    """Returns who does not reach whom, as the hosts of controllers see it, and of how many pairs that is unknown."""
+    """Returns who does not reach whom, as the hosts of the nodes see it, and of how many pairs that is unknown."""
     found = [f"{one.by} does not reach {one.of} ({one.step})" for one in status.reaches if one.reached is Reached.NO]
     unknown = sum(one.reached is Reached.UNKNOWN for one in status.reaches)
     if not found and not unknown:
-        return "each controller reaches each other one"
+        others = len({one.by for one in status.reaches} - {one.of for one in status.reaches})
+        rest = f"; {plural(others, 'other node')} {'reaches' if others == 1 else 'reach'} each" if others else ""
+        return f"each controller reaches each other one{rest}"
     known = "" if not unknown else f"unknown for {unknown} of {len(status.reaches)} pairs"
     return Text("; ".join(filter(None, (*found, known))), "bold red" if found else "magenta")
 

@@ -465,10 +465,13 @@ def _voters(status: ClusterStatus) -> frozenset[NodeId]:
 
 def _foreign(row: WitnessRow, status: ClusterStatus) -> str | None:
     """Returns why a row is none of a cluster; None if it is one."""
-    voters = sorted(_voters(status))
     if row.cluster_id != status.cluster_id:
         return f"cluster_id: the row is of cluster id {row.cluster_id}, not {status.cluster_id}"
-    return None if row.node in voters else f"node: {row.node} is none of the voters {and_join(voters)}"
+    # A broker observes the log, unless it does not reach the leader.
+    others = {one.id for one in status.current_observers} | {*(status.brokers.fenced if status.brokers else ())}
+    if row.node in _voters(status) | others:
+        return None
+    return f"node: {row.node} is none of the voters {and_join(sorted(_voters(status)))}, no observer and no broker"
 
 
 def _replaying(problem: ReplayingError) -> ResponseReturnValue:

@@ -44,8 +44,6 @@ _LEAVE_NO_QUORUM = "a majority of the disks is replaced"
 """In a static quorum emptied voters elect a leader without records: nothing heals it."""
 _ENDS_FIRST = "a controller restarts again and again"
 """A fault about which is asked when it is over, as about a share of the others."""
-SURVIVES_S = 60.0
-"""How long a quorum may take to commit, and a restarted controller to be level, on a busy machine."""
 CURRENT_S = 20.0
 NEW_RECORDS = 2
 """More committed records than a fetch that was under way may have acknowledged; a leader writes two a second."""
@@ -62,6 +60,10 @@ class ChaosForecast:
     healthy_polls: ClassVar[int] = 4
     over_share: ClassVar[float] = 0.25
     """Of the faults about which is asked when they are over."""
+    negative_share: ClassVar[float] = 0.0
+    """Of the faults of which a negative answer is tried if there is one; of others, if no positive one shows more."""
+    survives_s: ClassVar[float] = 15.0
+    """How long a quorum may take to commit, and a restarted controller to be level."""
     lab: ClassVar[Callable[..., ChaosLab]] = ChaosLab
     folder: Path
     seed: int
@@ -171,6 +173,8 @@ class ChaosForecast:
             negative = [one for one in answers if one.positive is False]
             # That the controller with the fault may be lost shows little.
             tried = [one for one in positive if one.node != faulty] or choose.choice([positive, negative])
+            if negative and choose.random() < self.negative_share:
+                tried = negative
             if tried:
                 question = choose.choice(sorted({one.question for one in tried}))
                 asked = [one for one in tried if one.question == question]
@@ -184,6 +188,10 @@ class ChaosForecast:
     def as_asked(self, seen: Quorum) -> Quorum:
         """Returns the quorum about which is asked, as the monitor sees it."""
         return seen
+
+    def is_proved(self, answer: Answer) -> bool:
+        """Returns whether a negative answer must be right too, and not only careful."""
+        return False
 
     def _ask(self, state: str) -> Sequence[Answer]:
         settings = self.monitor.monitor.settings
@@ -246,7 +254,10 @@ class ChaosForecast:
             if lab.node(node).running and node not in ran:
                 lab.kill(node)
         lab.start(*(node for node in ran if not lab.node(node).running), wait=False)
+        said = "; ".join(f"{one.question} {one.node}: {one.positive} {one.text}" for one in answers)
         if survives:
+            if not answer.positive and self.is_proved(answer):
+                self.problems.append(f"{name}: false {answer.question} {answer.node}; {said}\n{describe(quorum)}")
             return
         if not answer.positive:
             self.counts["fault", answer.question, "harmful"] += 1
@@ -254,7 +265,6 @@ class ChaosForecast:
             self.counts["fault", answer.question, UNUSED_PATHS] += 1
         else:
             self.counts["fault", answer.question, "false"] += 1
-            said = "; ".join(f"{one.question} {one.node}: {one.positive} {one.text}" for one in answers)
             self.problems.append(f"{name}: false {answer.question} {answer.node}; {said}\n{describe(quorum)}")
 
     def _has_unused_broken_path(self, leader: int | None, lost: set[int]) -> bool:
@@ -287,12 +297,12 @@ class ChaosForecast:
             assert level or state.leader_id == node
 
         try:
-            eventually(commits, within_s=SURVIVES_S / 4, every_s=0.3)
+            eventually(commits, within_s=self.survives_s, every_s=0.3)
             if answer.question == RESTART:
                 until = self._state().high_watermark
                 lab.start(node, wait=False)
                 seen.clear()
-                eventually(follows_again if follows else commits, within_s=SURVIVES_S / 4, every_s=0.3)
+                eventually(follows_again if follows else commits, within_s=self.survives_s, every_s=0.3)
         except AssertionError:
             return False
         return True

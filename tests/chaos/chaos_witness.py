@@ -27,7 +27,7 @@ from tests.chaos.chaos_lab import ChaosLab
 from tests.chaos.packet_filter import BrokenPath, Cut, address
 from tests.eventually import eventually
 from tests.peer_faults import PEER_FAULTS, PeerFault, PeerLab
-from tests.simulation.forecast import Answer
+from tests.simulation.forecast import LOSE, Answer
 
 Unreached = Mapping[tuple[int, int], DialStep]
 """Who does not reach whom, and at which step."""
@@ -47,6 +47,8 @@ class ChaosWitness(ChaosForecast):
     kinds: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
     healthy_polls: ClassVar[int] = 1
     over_share: ClassVar[float] = 0.0
+    negative_share: ClassVar[float] = 0.5
+    survives_s: ClassVar[float] = 30.0
     lab: ClassVar[Callable[..., ChaosLab]] = WitnessLab
     words: tuple[str, ...] = ()
     """A fault's name contains one of them, if there are any."""
@@ -112,6 +114,10 @@ class ChaosWitness(ChaosForecast):
     def _await_all_voters(self) -> None:
         super()._await_all_voters()
         self._dial()
+
+    def is_proved(self, answer: Answer) -> bool:
+        """That no leader is elected is proved by the rows. A restart may do no harm, by chance."""
+        return answer.question == LOSE
 
     def _has_unused_broken_path(self, leader: int | None, lost: set[int]) -> bool:
         """No path is hidden from the rows."""

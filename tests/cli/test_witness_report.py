@@ -51,7 +51,7 @@ def test_a_row_is_reported_to_the_cluster_of_its_id_or_name(tmp_path: Path, prop
     assert (cluster, again, row.node, row.every_ms) == ("prod", "prod", 1, None)
     assert [(peer.node, peer.reached) for peer in row.peers] == [(2, Reached.NO), (3, Reached.NO)]
     assert str(refused.exception) == f"--report {url}: HTTP 404: no cluster of that name is configured"
-    assert "seen from the host of controller 1" in refused.stdout
+    assert "seen from the host of node 1" in refused.stdout
 
 
 def test_rows_follow_each_other_whatever_the_job_answers_and_what_stays_is_said_once(

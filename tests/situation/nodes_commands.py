@@ -160,12 +160,12 @@ def upgrade(made: Situation, words: Words) -> None:
 
 @command("witness")
 def witness(made: Situation, words: Words) -> None:
-    """witness 1,2 [since 60s] [not 3=tls] [unknown 3] [of other] [ahead 5s] [every 60s]: what controllers' hosts saw.
+    """witness 1,2 [since 60s] [not 3=tls] [unknown 3] [of other] [ahead 5s] [every 60s] [as test]: what hosts saw.
 
-    The others are reached. `ahead`: by how much the leader's clock is, or `none`, if that is not known. `every`: the
-    hosts report it to the job, which observes it.
+    The other voters are reached: where they listen or, with `as test`, at c1.test:9093. `ahead`: by how much the
+    leader's clock is, or `none`, if that is not known. `every`: the hosts report it to the job, which observes it.
     """
-    every = words.option("every")
+    every, domain = words.option("every"), words.option("as")
     at_ms, of, failing, unknown = age(words, "since", "0s"), *map(words.option, ("of", "not", "unknown"))
     steps = {
         int(node): DialStep(step) for node, _, step in (one.partition("=") for one in (failing or "").split(",") if one)
@@ -175,6 +175,7 @@ def witness(made: Situation, words: Words) -> None:
 
     def dialled(node: int) -> PeerDial:
         endpoint = str(made.listeners.get(node, (controller_endpoint(node),))[0])
+        endpoint = endpoint if domain is None else endpoint.replace(":", f".{domain}:")
         step = steps.get(node)
         reached = Reached.NO if step else Reached.UNKNOWN if node in unclear else Reached.YES
         why = f"the {step} fails" if step else ""

@@ -344,7 +344,7 @@ def test_suites_that_openssl_does_not_know_are_no_answer(tmp_path: Path, authori
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("controller.listener.names=", "has no controller.listener.names: give the properties file of a controller"),
+        ("controller.listener.names=", "has no controller.listener.names: give the properties file of a KRaft node"),
         ("node.id=", "has no node.id"),
         ("controller.quorum.voters=1@c1", "controller.quorum.voters: 'c1' is not HOST:PORT"),
         ("listener.security.protocol.map=B:SSL", "listener.security.protocol.map names no protocol for CTL"),

@@ -242,7 +242,7 @@ def test_a_row_of_a_voter_is_passed_on_to_the_gatherer(served: Served) -> None:
 @pytest.mark.parametrize(
     ("change", "status", "sentence"),
     [
-        ({"node": 9}, 409, "node: 9 is none of the voters 1, 2 and 3"),
+        ({"node": 9}, 409, "node: 9 is none of the voters 1, 2 and 3, no observer and no broker"),
         ({"cluster_id": "AAAAAAAAAAAAAAAAAAAAAA"}, 409, "cluster_id: the row is of cluster id AAAAAAAAAAAAAAAAAAAAAA"),
         ({"cluster_id": None}, 409, "cluster_id: the row is of cluster id None"),
         ({"version": 2}, 400, "version: Input should be 1"),

@@ -12,6 +12,7 @@ import math
 import pkgutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import is_
 from types import ModuleType
 
 from rules import checks, job
@@ -27,6 +28,7 @@ from rules.facts.freshness import (
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import (
+    Draft,
     Evaluation,
     Finding,
     FindingFacts,
@@ -37,7 +39,6 @@ from rules.finding import (
     UnknownResult,
 )
 from rules.formatting import printable_step, visible, visible_evidence
-from rules.model.identifiers import NodeId
 from rules.model.job_state import JobState
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import after_election, with_legend
@@ -173,19 +174,15 @@ def results_of(rule: Rule, facts: Facts, thresholds: Thresholds) -> tuple[RuleRe
 
     Raises what the rule raises.
     """
-    results = [*evaluate_rule(rule, facts, thresholds)]
-    if not results:
-        return ()
-    conditions: dict[tuple[NodeId, ...], tuple[str, ...]] = {(): ()}
     return tuple(
-        _visible(_whole(facts, result, conditions) if isinstance(result, Finding) else result)
-        for result in _bounded(rule, results)
+        _visible(_whole(facts, result) if isinstance(result, Finding) else result)
+        for result in evaluate_rule(rule, facts, thresholds)
     )
 
 
-def _whole(facts: Facts, finding: Finding, conditions: dict[tuple[NodeId, ...], tuple[str, ...]]) -> Finding:
+def _whole(facts: Facts, finding: Finding) -> Finding:
     """Returns the finding with all steps of its remedy, and with all that its texts claim."""
-    remedy = _whole_remedy(facts, finding, conditions)
+    remedy = _whole_remedy(facts, finding)
     condition = condition_claim(finding.subject, YES, observed_at_ms=facts.quorum.now_ms)
     kept = of_each(Question.RESTART, finding.keep_running, NO)
     claims = tuple(dict.fromkeys((condition, *claims_of((finding.summary, *remedy)), *kept)))
@@ -196,13 +193,15 @@ def _visible(result: RuleResult) -> RuleResult:
     """Returns the result with hidden characters escaped: a node chooses the names in it, such as those of hosts."""
     match result:
         case Finding():
-            return replace(
-                result,
-                subject=_visible_subject(result.subject),
-                summary=visible(result.summary),
-                evidence={visible(name): visible_evidence(value) for name, value in result.evidence.items()},
-                facts=_visible_facts(result.facts),
+            shown = (
+                _visible_subject(result.subject),
+                visible(result.summary),
+                visible_evidence(result.evidence),
+                _visible_facts(result.facts),
             )
+            if all(map(is_, shown, (result.subject, result.summary, result.evidence, result.facts))):
+                return result
+            return replace(result, subject=shown[0], summary=shown[1], evidence=shown[2], facts=shown[3])
         case UnknownResult():
             subject, why = None if result.subject is None else _visible_subject(result.subject), visible(result.why)
             return (
@@ -214,7 +213,8 @@ def _visible(result: RuleResult) -> RuleResult:
 
 
 def _visible_subject(subject: Subject) -> Subject:
-    return Subject(visible(subject.kind), None if subject.name is None else visible(subject.name))
+    shown = visible(subject.kind), None if subject.name is None else visible(subject.name)
+    return subject if shown == (subject.kind, subject.name) else Subject(*shown)
 
 
 def _visible_facts(facts: FindingFacts) -> FindingFacts:
@@ -232,28 +232,40 @@ def _visible_facts(facts: FindingFacts) -> FindingFacts:
     return replace(facts, clusters=tuple(map(visible, facts.clusters)), refused=refused)
 
 
-def _bounded(rule: Rule, results: Sequence[RuleResult]) -> Sequence[RuleResult]:
-    """Returns the worst findings, and that those of all other subjects are unknown, if there are too many results."""
-    if len(results) <= MOST_FINDINGS:
-        return results
-    findings = sorted(
-        (result for result in results if isinstance(result, Finding)), key=lambda each: -each.severity.rank
-    )
-    why = f"the rule has {len(results)} results, of which {MOST_FINDINGS} are reported"
-    return [*findings[:MOST_FINDINGS], UnknownResult(rule=rule.id, subject=None, why=why)]
-
-
-def evaluate_rule(rule: Rule, facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """Yields the results of one rule, with its id and the configured severity.
+def evaluate_rule(rule: Rule, facts: Facts, thresholds: Thresholds) -> Sequence[RuleResult]:
+    """Returns the results of one rule, with its id and the configured severity.
 
     The only result is unknown or not applicable while a need is not met, and not applicable for a disabled rule.
     """
     unmet = _unmet_need(rule, facts, thresholds)
-    for result in rule.evaluate(facts, thresholds) if unmet is None else (unmet,):
-        if isinstance(result, Finding) and thresholds.severity is not None:
-            yield replace(result, rule=rule.id, severity=thresholds.severity)
-        else:
-            yield replace(result, rule=rule.id)
+    results = [*rule.evaluate(facts, thresholds)] if unmet is None else [unmet]
+    if not results:
+        return ()
+    return [_of_rule(rule, result, thresholds) for result in _bounded(rule, results, thresholds.severity)]
+
+
+def _of_rule(rule: Rule, result: RuleResult | Draft, thresholds: Thresholds) -> RuleResult:
+    found = result.make() if isinstance(result, Draft) else result
+    if isinstance(found, Finding) and thresholds.severity is not None:
+        return replace(found, rule=rule.id, severity=thresholds.severity)
+    return replace(found, rule=rule.id)
+
+
+def _bounded(
+    rule: Rule, results: Sequence[RuleResult | Draft], severity: Severity | None
+) -> Sequence[RuleResult | Draft]:
+    """Returns the worst findings, and that those of all other subjects are unknown, if there are too many results.
+
+    `severity`: the configured one of all.
+    """
+    if len(results) <= MOST_FINDINGS:
+        return results
+    findings = sorted(
+        (result for result in results if isinstance(result, Finding | Draft)),
+        key=lambda each: -(severity or each.severity).rank,
+    )
+    why = f"the rule has {len(results)} results, of which {MOST_FINDINGS} are reported"
+    return [*findings[:MOST_FINDINGS], UnknownResult(subject=None, why=why)]
 
 
 def _unmet_need(rule: Rule, facts: Facts, thresholds: Thresholds) -> UnknownResult | NotApplicable | None:
@@ -271,13 +283,8 @@ def _unmet_need(rule: Rule, facts: Facts, thresholds: Thresholds) -> UnknownResu
     return None
 
 
-def _whole_remedy(
-    facts: Facts, finding: Finding, conditions: dict[tuple[NodeId, ...], tuple[str, ...]]
-) -> tuple[str, ...]:
-    nodes = tuple(sorted({*finding.starts, *started(finding.remedy)}))
-    if nodes not in conditions:
-        conditions[nodes] = start_conditions(facts, nodes)
-    first = conditions[nodes]
+def _whole_remedy(facts: Facts, finding: Finding) -> tuple[str, ...]:
+    first = start_conditions(facts, (*finding.starts, *started(finding.remedy)))
     own = (step for step in finding.remedy if step not in first)
     whole = (*first, *restart_costs(facts, finding.remedy), *with_log_lines(facts, after_election(facts, own)))
     return with_legend(facts.quorum, tuple(map(printable_step, whole)))

@@ -1,6 +1,6 @@
 """The results of a rule (finding, unknown, not applicable), and the thresholds that it is evaluated with."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -111,6 +111,15 @@ class NotApplicable:
 
 RuleResult: TypeAlias = Finding | UnknownResult | NotApplicable
 """One result of a rule. A subject without any result was evaluated and is healthy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A finding whose texts are made only if it is reported: of a rule that may have one for each topic or broker."""
+
+    severity: Severity
+    make: Callable[[], Finding]
+    """Returns the finding, of this severity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,9 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rules.model.identifiers import Millis
@@ -35,6 +36,8 @@ def visible(text: str, keep: str = "") -> str:
 
     So it stays on its line: every character that some program takes as a line break is escaped.
     """
+    if text.isprintable():
+        return text
     return with_hidden(text, lambda one: one if one in keep else one.encode("unicode_escape").decode())
 
 
@@ -47,15 +50,29 @@ def with_hidden(text: str, escaped: Callable[[str], str]) -> str:
     )
 
 
-def visible_evidence(value: "Plain") -> "Plain":
-    """Returns evidence whose names and texts are visible."""
+def visible_evidence(evidence: "Mapping[str, Plain]") -> "Mapping[str, Plain]":
+    """Returns evidence whose names and texts are visible: the same one if all are."""
+    if all(map(str.isprintable, evidence)) and all(map(_is_printable, evidence.values())):
+        return evidence
+    return {visible(name): _visible_value(value) for name, value in evidence.items()}
+
+
+def _is_printable(value: "Plain") -> bool:
+    if isinstance(value, str):
+        return value.isprintable()
+    if isinstance(value, dict):
+        return all(map(str.isprintable, value)) and all(map(_is_printable, value.values()))
+    return not isinstance(value, list) or all(map(_is_printable, value))
+
+
+def _visible_value(value: "Plain") -> "Plain":
     match value:
         case str():
             return visible(value)
         case list():
-            return [visible_evidence(each) for each in value]
+            return [_visible_value(each) for each in value]
         case dict():
-            return {visible(name): visible_evidence(each) for name, each in value.items()}
+            return {visible(name): _visible_value(each) for name, each in value.items()}
         case _:
             return value
 
@@ -99,6 +116,7 @@ def duration(ms: Millis | float) -> str:
     return f"{whole} s"
 
 
+@lru_cache(maxsize=4_096)
 def utc_text(at: Millis | int) -> str:
     """Returns a time as text: `2026-11-21 03:12:45 UTC`. A time before 1970 or after the year 9999 is given in ms."""
     if not 0 <= at <= LATEST_MS:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
-from rules.finding import RuleResult, Threshold, Thresholds, clear
+from rules.finding import Draft, RuleResult, Threshold, Thresholds, clear
 from rules.model.job_state import JobState
 from rules.model.subject import Subject
 
@@ -57,7 +57,7 @@ class DeclaredRule:
 class Rule(DeclaredRule):
     """A rule about a cluster's quorum."""
 
-    evaluate: Callable[[Facts, Thresholds], Iterable[RuleResult]] = _no_results
+    evaluate: Callable[[Facts, Thresholds], Iterable[RuleResult | Draft]] = _no_results
     """The module's function of that name, which is pure: the same arguments give the same results in the same order.
 
     It may assume that every need is met; callers therefore use `rules.evaluate.evaluate_rule`.

@@ -13,6 +13,7 @@ from typing import Final
 
 from rules.claims.claim import Question
 from rules.claims.statement import claims_of
+from rules.facts.asked_once import asked_once
 from rules.facts.freshness import log_age_problem
 from rules.facts.offline_partitions import named_ones
 from rules.facts.quorum import Facts
@@ -107,8 +108,13 @@ def restart_costs(facts: Facts, remedy: Iterable[str]) -> Iterator[str]:
     """Yields the steps that say what a remedy costs which restarts brokers that run, as `safe-to-restart` does."""
     advised = {claim.node for claim in claims_of(remedy) if claim.question is Question.ADVISED}
     for node in sorted(node for node in advised if node is not None and node in facts.quorum.brokers)[:_MOST_STEPS]:
-        for why in broker_restart(facts, node, NO_TERMS).against:
-            yield does(f"# What a restart of broker {node} costs now: {why}")
+        yield from _costs(facts, node)
+
+
+@asked_once
+def _costs(facts: Facts, node: NodeId) -> tuple[str, ...]:
+    against = broker_restart(facts, node, NO_TERMS).against
+    return tuple(does(f"# What a restart of broker {node} costs now: {why}") for why in against)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from rules.answers.asked_once import asked_once
 from rules.answers.part import Electorate, after_starts, electorate
 from rules.answers.worlds import Answer, World, best, decide
 from rules.claims.claim import Claim, Question, yes_or_no
+from rules.facts.asked_once import asked_once
 from rules.facts.endpoint import EndpointVerdict
 from rules.facts.freshness import poll_problem
 from rules.facts.node_claims import in_sync_count

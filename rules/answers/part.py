@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from rules.answers.asked_once import asked_once
+from rules.facts.asked_once import asked_once
 from rules.facts.doubts import IN_DOUBT, About, Doubt, of_start
 from rules.facts.endpoint import EndpointFault
 from rules.facts.following import Following, lag_ms, replica_row

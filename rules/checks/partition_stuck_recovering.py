@@ -30,11 +30,12 @@ What not to do
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from itertools import groupby
 
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
-from rules.finding import Finding, Plain, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
+from rules.finding import Draft, Finding, Plain, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, numbered, plural, topic_text, utc_text
 from rules.model.history import Recovery
 from rules.model.identifiers import Millis, NodeId
@@ -95,7 +96,7 @@ class _Case:
     severity: Severity
 
 
-def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult | Draft]:
     """Returns one finding for each topic that has RECOVERING partitions."""
     quorum = facts.quorum
     newest = quorum.newest_timestamp_ms
@@ -106,7 +107,9 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
         facts.recoveries, key=lambda each: (topic_text(each.topic, each.topic_id), each.topic_id, each.partition)
     )
     for _, of_topic in groupby(ordered, key=lambda each: each.topic_id):
-        yield _finding(facts, [_case(quorum, newest, recovery, thresholds) for recovery in of_topic])
+        cases = [_case(quorum, newest, recovery, thresholds) for recovery in of_topic]
+        severity = max((case.severity for case in cases), key=lambda severity: severity.rank)
+        yield Draft(severity=severity, make=partial(_finding, facts, severity, cases))
 
 
 def _case(quorum: Quorum, newest: Millis, recovery: Recovery, thresholds: Thresholds) -> _Case:
@@ -163,8 +166,7 @@ def _only_unflushed(recovery: Recovery) -> bool:
     return recovery.last_leader or only_one
 
 
-def _finding(facts: Facts, cases: list[_Case]) -> Finding:
-    severity = max((case.severity for case in cases), key=lambda severity: severity.rank)
+def _finding(facts: Facts, severity: Severity, cases: list[_Case]) -> Finding:
     oldest = max(cases, key=lambda case: case.condition_age_ms)
     topic = cases[0].recovery.topic
     name = topic_text(topic, cases[0].recovery.topic_id)

@@ -28,10 +28,11 @@ What not to do
 """
 
 from collections.abc import Iterable
+from functools import partial
 
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
-from rules.finding import Finding, RuleResult, Severity, Thresholds, hold, keep_firing_for
+from rules.finding import Draft, Finding, RuleResult, Severity, Thresholds, hold, keep_firing_for
 from rules.formatting import and_join, numbered, plural, topic_text, utc_text
 from rules.model.history import UncleanElections
 from rules.model.identifiers import TopicId
@@ -43,7 +44,7 @@ from rules.rule import Rule
 KEEP_FIRING_FOR = keep_firing_for(600.0, "an unclean election, or after it was read if that was later")
 
 
-def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
+def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult | Draft]:
     """Returns one finding for each topic with a recent unclean election."""
     quorum = facts.quorum
     newest = quorum.newest_timestamp_ms
@@ -60,14 +61,15 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
         ):
             worst[election.topic_id] = election
     for election in sorted(worst.values(), key=lambda each: (each.topic or "", each.topic_id)):
-        yield _finding(facts, election)
+        severity = _severity(election, restored=_restored(facts, election))
+        yield Draft(severity=severity, make=partial(_finding, facts, severity, election))
 
 
-def _finding(facts: Facts, one: UncleanElections) -> Finding:
+def _finding(facts: Facts, severity: Severity, one: UncleanElections) -> Finding:
     name = topic_text(one.topic, one.topic_id)
     return Finding(
         subject=Subject("topic", name),
-        severity=_severity(one, restored=_restored(facts, one)),
+        severity=severity,
         summary=f"{plural(one.elections, 'unclean leader election')} for topic {name}, the newest at "
         f"{utc_text(one.last_timestamp_ms)}. {_loss(facts, one)}",
         evidence={

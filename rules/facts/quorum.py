@@ -50,7 +50,7 @@ class Facts:
         self.quorum = quorum
         """What was observed."""
         self.answers: dict[object, object] = {}
-        """What was answered of it already, by question (`rules.answers.asked_once`)."""
+        """What was answered of it already, by question (`rules.facts.asked_once`)."""
 
     nodes = _fact(lambda facts: Nodes(facts.quorum))
     """Each voter and registered controller, by node id."""

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from rules.claims.statement import Statement
+from rules.facts.asked_once import asked_once
 from rules.facts.following import Following
 from rules.facts.following_text import path_text
 from rules.facts.node import NodeFacts, Process
@@ -229,6 +230,7 @@ def _with_login(facts: Facts, option: str, address: str) -> str:
     return f"{option} {address} {_LOGIN_OPTION}" if _secured(facts, address) else f"{option} {address}"
 
 
+@asked_once
 def _secured(facts: Facts, address: str) -> bool:
     """Returns whether a listener requires TLS or a login: by its registration, else like the monitor's own listener."""
     (word,) = shlex.split(address)

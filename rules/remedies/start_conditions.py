@@ -27,6 +27,7 @@ from heapq import nsmallest
 
 from rules.claims.claim import NO, NONE_MAY_FAIL, Question, claim, of_each
 from rules.claims.statement import Statement
+from rules.facts.asked_once import asked_once
 from rules.facts.new_quorum import may_be_restored
 from rules.facts.node import Process
 from rules.facts.offline_partitions import circle_of
@@ -61,9 +62,12 @@ def start_conditions(facts: Facts, nodes: Iterable[NodeId]) -> tuple[str, ...]:
 
     Takes a few steps for each node, and a pass over the recovering partitions once for each quorum.
     """
-    ordered = sorted({*nodes})
-    if not ordered:
-        return ()
+    ordered = tuple(sorted({*nodes}))
+    return _start_conditions(facts, ordered) if ordered else ()
+
+
+@asked_once
+def _start_conditions(facts: Facts, ordered: tuple[NodeId, ...]) -> tuple[str, ...]:
     steps = list(before_a_start(facts, ordered))
     fetching, missing = facts.voters_fetching
     if any(node in fetching or _may_run(facts, node) for node in ordered):
@@ -221,7 +225,12 @@ def copy_sentence(facts: Facts, nodes: Iterable[NodeId]) -> str:
 
     It begins with a space; empty if none does.
     """
-    held = _held(facts, sorted({*nodes}))
+    return _copy_sentence(facts, tuple(sorted({*nodes})))
+
+
+@asked_once
+def _copy_sentence(facts: Facts, nodes: tuple[NodeId, ...]) -> str:
+    held = _held(facts, nodes)
     if not held:
         return ""
     controllers = [f"node {node} as a broker" for node, _ in held if node in facts.controllers_only]

@@ -4,6 +4,7 @@ import pkgutil
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from rules import checks
 from rules.alert import Alert
 from rules.evaluate import (
+    MOST_FINDINGS,
     RULES,
     ThresholdError,
     evaluate,
@@ -23,7 +25,7 @@ from rules.evaluate import (
 from rules.facts.freshness import log_read_problem
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
-from rules.finding import Evaluation, Finding, NotApplicable, RuleResult, Severity, Thresholds, hold
+from rules.finding import Draft, Evaluation, Finding, NotApplicable, RuleResult, Severity, Thresholds, hold
 from rules.formatting import MOST_ENTRIES
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis, Offset
@@ -310,6 +312,32 @@ def test_evidence_and_remedy_of_each_of_many_findings_have_a_limit(each_of_them:
 
     few = MOST_ENTRIES + 50
     assert usual_size(2 * few) < 1.2 * usual_size(few)
+
+
+def test_of_too_many_findings_only_those_that_are_reported_are_made() -> None:
+    made: list[str] = []
+
+    def finding(severity: Severity, number: int) -> Finding:
+        made.append(f"{severity} {number}")
+        subject = Subject("topic", number)
+        return Finding(subject=subject, severity=severity, summary=f"{subject}.", evidence={}, remedy=())
+
+    def drafts(_facts: Facts, _thresholds: Thresholds) -> Iterable[Draft]:
+        for severity in reversed(Severity):
+            for number in range(MOST_FINDINGS // 2):
+                yield Draft(severity=severity, make=partial(finding, severity, number))
+
+    many = Rule(id="many", title="", hold=hold(0.0), evaluate=drafts)
+    facts = Facts(situation())
+
+    found = evaluate(facts, {"many": Thresholds()}, rules=[many])
+    assert made == [f"{one.severity} {one.subject.name}" for one in found.findings]
+    assert [one.severity for one in found.findings[:: MOST_FINDINGS // 2]] == ["critical", "warning"]
+    assert found.unknown[0].why == f"the rule has {3 * (MOST_FINDINGS // 2)} results, of which 500 are reported"
+
+    made.clear()
+    evaluate(facts, {"many": Thresholds(severity=Severity.WARNING)}, rules=[many])
+    assert {one.partition(" ")[0] for one in made} == {"info", "warning"}
 
 
 # The site of an exception: the newest call of kraftwatch's own code, without the message.

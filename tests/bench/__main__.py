@@ -26,6 +26,7 @@ PAGE = DOCS / "performance.md"
 SECTIONS = {
     "latency": "latency_bench",
     "commands": "commands_bench",
+    "growth": "growth_bench",
     "idle": "idle_bench",
     "idle-topic": "idle_topic_bench",
     "decode": "decode_bench",

@@ -124,7 +124,8 @@ SET_BY_REPLAY = frozenset(
     {
         *("observed_at_ms", "since_ms", "first_at_ms", "last_at_ms", "returned_at_ms"),
         *("alive_since_timestamp_ms", "features_since_timestamp_ms"),
-        *("former_reason", "newest_certificate", "certificate_since_ms", "denied_by"),
+        *("former_reason", "newest_certificate", "certificate_since_ms", "denied_by", "starting"),
+        "processes_at_ms",
     }
 )
 """Fields of events that the replay sets, by when they were observed and what was before: no event is stored with them.

@@ -95,7 +95,7 @@ def witness(file: Path, *, timeout_s: float, log: VoterSetReader, kafka: Path | 
                 peers = list(threads.map(partial(_by_kafka, tools, cluster_id), peers))
             said = said or tools.leader([peer.endpoint for peer in peers], properties.node)
     peers = [_if_known(jvm, peer) for peer in peers[:MOST_PEERS]]
-    row = _row(properties, partition, meta, peers, said, began_ms)
+    row = replace(_row(properties, partition, meta, peers, said, began_ms), process_since_ms=jvm.since_ms)
     if tools is None:
         return row
     login = row.login or properties.client.get("sasl.mechanism", "")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from connectors.logdir.log_dir_files import properties_of
 from connectors.witness.key_stores import content_of
+from rules.model.identifiers import Millis
 
 HOSTS_FILE = "jdk.net.hosts.file"
 LOGIN_FILE = "java.security.auth.login.config"
@@ -47,6 +48,8 @@ class NodeJvm:
     """Its environment, without what would start an agent twice."""
     java: Path | None = None
     """Its Java."""
+    since_ms: Millis | None = None
+    """When its process began, by the clock of this host; None: no such process is seen."""
     unknown: str = ""
     """Why it is not known how it dials, and what to do; empty if it is."""
 
@@ -155,11 +158,23 @@ def _read(process: Path) -> NodeJvm:
         settings=_settings(words),
         environment=_without_agents(environment),
         java=process.joinpath("exe").resolve(),
+        since_ms=_began_ms(process),
         unknown=f"the node runs in another network: run kraftwatch in that of process {process.name} (nsenter --target "
         f"{process.name} --net --mount)"
         if apart
         else "",
     )
+
+
+def _began_ms(process: Path) -> Millis | None:
+    """Returns when a process began: the 22nd value of its stat is in clock ticks since the host started (proc(5))."""
+    with suppress(OSError, ValueError, IndexError):
+        lines = (_PROCESSES / "stat").read_text(encoding="utf-8").splitlines()
+        (booted_s,) = (int(line.split()[1]) for line in lines if line.startswith("btime "))
+        # The second value is the name of the program, in parentheses, which may contain spaces.
+        ticks = int((process / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[19])
+        return Millis(booted_s * 1_000 + ticks * 1_000 // os.sysconf("SC_CLK_TCK"))
+    return None
 
 
 def _settings(words: list[str]) -> Mapping[str, str]:

@@ -28,9 +28,12 @@ What it means
     refused them, or it refuses them and fetched again after a pause. So one is found that ends before it registers, for
     example with a damaged snapshot, in a version that lacks a finalized feature, or below metadata.version 3.7, where
     the log has no starts of controllers; also while so many do that no leader is elected. An endpoint that refuses
-    connections is tried ten times a second, for an hour after it last accepted one. A controller that ends before it
-    accepts one or fetches looks as if it were down: `voter-lagging`, whose steps say that it may be started again and
-    again.
+    connections is tried ten times a second, for an hour after it last accepted one.
+
+    A node that ends before it accepts a connection or fetches looks to everybody else as if it were down:
+    `voter-lagging`, whose steps say that it may be started again and again. Only its host knows: where `kraftwatch
+    witness` reports to the job, each row has when the node's process began, and three rows that show another process
+    than the one before are three starts.
 
     The alert resolves when the node has not started for 15 minutes, or for twice the longest time between these starts.
 
@@ -118,6 +121,8 @@ _HOUR_MS, _PLANNED_IN_AN_HOUR = 3_600_000, 2
 """A planned restart of all nodes restarts none more often in an hour: an upgrade may need two."""
 _PLANNED_IN_A_DAY = 8
 """Nor more often in the day whose starts are remembered: nodes that all end every hour, out of memory, reach it."""
+_FIRST_START_MS = 5_000
+"""How long after it registers a node accepts connections at the latest."""
 _STABLE_MS = 60_000
 """At least so long a voter has run that the quorum counts on again after such starts."""
 _ROLLED = 2
@@ -131,6 +136,8 @@ class _Start:
     offset: Offset | None
     """None for one that only the probes show: its time is of the monitor's clock then, and not of the log's."""
     timestamp_ms: Millis
+    by_host: bool = False
+    """Whether the node's host has seen its process, and the monitor its endpoint less often."""
     fenced_ms: Millis | None = None
     """How long a broker was fenced; None while it is, and for a controller."""
     fencing: Offset | None = None
@@ -224,11 +231,33 @@ def _newest_loop(
 
 
 def _returns(quorum: Quorum) -> Mapping[tuple[NodeKind, NodeId], Sequence[_Start]]:
-    """Returns the starts of each probed controller, by its endpoints that accepted connections again."""
-    found: dict[tuple[NodeKind, NodeId], set[Millis]] = {}
+    """Returns the starts that the log need not have: of endpoints that accepted connections again, or by their hosts.
+
+    The start at which a node registered first is none that replaced another one, and those before it are older.
+    """
+    first_ms = {
+        start.id: quorum.now_ms - _age_ms(quorum, start.timestamp_ms)
+        for start in quorum.history.starts
+        if start.replaced_incarnation_id is None and start.id in quorum.controllers
+    }
+    seen: dict[tuple[NodeKind, NodeId], set[Millis]] = {}
     for probe in quorum.probes.values():
-        found.setdefault((NodeKind.CONTROLLER, probe.node), set()).update(probe.returned_at_ms)
-    return {about: [_Start(offset=None, timestamp_ms=at) for at in sorted(times)] for about, times in found.items()}
+        seen.setdefault((NodeKind.CONTROLLER, probe.node), set()).update(probe.returned_at_ms)
+    by_host: set[tuple[NodeKind, NodeId]] = set()
+    for row in quorum.witnesses:
+        kind = NodeKind.BROKER if row.node in quorum.brokers.keys() - quorum.voter_ids else NodeKind.CONTROLLER
+        # Both see most starts, and one start at two times.
+        if len(row.processes_at_ms) > len(seen.get((kind, row.node), ())):
+            seen[kind, row.node] = {*row.processes_at_ms}
+            by_host.add((kind, row.node))
+    return {
+        about: [
+            _Start(offset=None, timestamp_ms=at_ms, by_host=about in by_host)
+            for at_ms in sorted(times)
+            if at_ms > first_ms.get(about[1], -_FIRST_START_MS) + _FIRST_START_MS
+        ]
+        for about, times in seen.items()
+    }
 
 
 def _starts(quorum: Quorum) -> Mapping[tuple[NodeKind, NodeId], Sequence[_Start]]:
@@ -387,15 +416,24 @@ def _finding(
     )
 
 
-def _probed(quorum: Quorum, node: NodeId, first: _Start) -> str:
-    """Returns what the probes show of a controller that starts again and again."""
-    newest, registration = quorum.newest_timestamp_ms, quorum.controllers.get(node)
-    text = " Each time its endpoint refused connections before."
-    if registration is None or newest is None:
-        return text
-    # Ages, because one is of the log's clock and the other of the monitor's. Nothing shows what is newer than the log.
+def _age_ms(quorum: Quorum, timestamp_ms: Millis) -> int:
+    """Returns how long ago a record was written: ages compare times of the log's clock and of the monitor's.
+
+    Nothing shows what is newer than the log.
+    """
     unread_ms = 0 if quorum.log_fetched_at_ms is None else quorum.now_ms - quorum.log_fetched_at_ms
-    registered = newest + unread_ms - registration.at.timestamp_ms < quorum.now_ms - first.timestamp_ms
+    return (quorum.newest_timestamp_ms or timestamp_ms) + unread_ms - timestamp_ms
+
+
+def _probed(quorum: Quorum, node: NodeId, first: _Start) -> str:
+    """Returns what the probes, or its host, show of a node that starts again and again."""
+    registration = quorum.controllers.get(node)
+    text = " Each time its endpoint refused connections before."
+    if first.by_host:
+        text = " Its host saw each of these processes; its endpoint accepted connections less often."
+    if registration is None or quorum.newest_timestamp_ms is None:
+        return text
+    registered = _age_ms(quorum, registration.at.timestamp_ms) < quorum.now_ms - first.timestamp_ms
     return text if registered else f"{text} It has not registered since: it ends before that."
 
 

@@ -147,6 +147,8 @@ class Probe:
     returned_at_ms: tuple[Millis, ...] = ()
     """When it accepted connections after it had refused them, or its node fetched again after a pause although it
     refuses them: a process started. Oldest first, bounded by replay."""
+    starting: bool = False
+    """Whether its node has fetched at its newest start, and has not accepted a connection since. Set by replay."""
     newest_certificate: ServerCertificate | None = None
     """The newest one that was presented there, also while nothing answers. Set by replay."""
     certificate_since_ms: Millis | None = None

@@ -99,6 +99,11 @@ class WitnessRow:
     """With which the leader lists this node as a voter."""
     free_bytes: int | None = None
     """Free room on the disk of its metadata log."""
+    process_since_ms: Millis | None = None
+    """When the process of the node began, by the clock of its host; None: the host sees none."""
+    processes_at_ms: tuple[Millis, ...] = ()
+    """When the processes began that replaced another one, by the monitor's clock, the newest ones, oldest first: those
+    of whose time a row is. Set by replay."""
     ends_start: tuple[str, ...] = ()
     """The files beside its log with which its next start ends."""
     may_end_start: tuple[str, ...] = ()

@@ -38,6 +38,8 @@ RETURNS_MS = Millis(86_400_000)
 """How long it is kept when an endpoint accepted connections again."""
 RETURNS = 32
 """The maximum number of these times of one endpoint, the newest ones."""
+SAME_PROCESS_MS = 1_000
+"""By how much the age of a process may be wrong: hosts count in ticks, from a second."""
 _LASTING = {Reason.METADATA_LOST: " lost", Reason.LOG_DAMAGED: " damaged"}
 """How the names of the failures end that no later success ends."""
 _T = TypeVar("_T")
@@ -161,6 +163,7 @@ class ProbeState:
             observed_at_ms=now_ms,
             former_reason=_former_reason(before, event),
             returned_at_ms=_returns(before, event, now_ms),
+            starting=before is not None and before.starting and event.connection is not Connection.ACCEPTED,
             newest_certificate=event.certificate or (None if before is None else before.newest_certificate),
             certificate_since_ms=_certificate_since_ms(before, event, now_ms),
         )
@@ -183,7 +186,7 @@ class ProbeState:
         for key, probe in self.probes.items():
             refuses = probe.connection is Connection.REFUSED and now_ms - probe.observed_at_ms <= REFUSES_MS
             if probe.node == node and refuses and not _started_since(probe):
-                returned = replace(probe, returned_at_ms=(*probe.returned_at_ms, now_ms)[-RETURNS:])
+                returned = replace(probe, starting=True, returned_at_ms=(*probe.returned_at_ms, now_ms)[-RETURNS:])
                 self.probes = {**self.probes, key: returned}
 
     def leader_view_polled(self, event: LeaderView, now_ms: Millis) -> None:
@@ -202,7 +205,14 @@ class ProbeState:
         """Stores what a controller's host saw, as of when it began to dial."""
         before = self.witnesses.get(str(event.node))
         denied_by = _denied_by(event, () if before is None else before.denied_by)
-        row = replace(event, observed_at_ms=Millis(now_ms - event.took_ms), denied_by=denied_by)
+        at_ms = Millis(now_ms - event.took_ms)
+        row = replace(
+            event,
+            observed_at_ms=at_ms,
+            denied_by=denied_by,
+            process_since_ms=event.process_since_ms or (None if before is None else before.process_since_ms),
+            processes_at_ms=_processes(before, event, at_ms),
+        )
         self.witnesses = _put({**self.witnesses}, str(event.node), row)
 
     def keep_known_endpoints(self, *known: KnownEndpoints) -> None:
@@ -286,9 +296,24 @@ def _returns(previous: Probe | None, event: Probe, now_ms: Millis) -> tuple[Mill
         return ()
     known = tuple(at_ms for at_ms in previous.returned_at_ms if now_ms - at_ms <= RETURNS_MS)
     refused = previous.connection is Connection.REFUSED and not _started_since(previous)
-    if event.connection is not Connection.ACCEPTED or not refused:
+    # One that fetched before it listens has started once.
+    if event.connection is not Connection.ACCEPTED or not refused or previous.starting:
         return known
     return (*known, now_ms)[-RETURNS:]
+
+
+def _processes(previous: WitnessRow | None, event: WitnessRow, at_ms: Millis) -> tuple[Millis, ...]:
+    """Returns when the processes of a node began that replaced another one, as its host has seen them until then.
+
+    The age of a process is the same when the clock of its host is set.
+    """
+    if previous is None:
+        return ()
+    known = tuple(began_ms for began_ms in previous.processes_at_ms if at_ms - began_ms <= RETURNS_MS)
+    if previous.process_since_ms is None or event.process_since_ms is None:
+        return known
+    began_ms = Millis(at_ms - max(0, event.at_ms - event.process_since_ms))
+    return (*known, began_ms)[-RETURNS:] if began_ms > previous.observed_at_ms + SAME_PROCESS_MS else known
 
 
 def _started_since(probe: Probe) -> bool:

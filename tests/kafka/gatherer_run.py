@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from connectors.gather.gatherer_input import GathererSettings, settings_to_line
+from connectors.gather.gatherer_input import GathererSettings, ReportedRow, message_to_line, settings_to_line
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.observations.observation import Event, Observation, ObservationKind, from_json
 from connectors.store.journal_reader import JournalReader
 from rules.model.monitoring import FailedObservation
 from rules.model.replica import Poll
+from rules.model.witness import WitnessRow
 from tests.lab import Lab
 
 NAME = "a"
@@ -77,6 +78,12 @@ class GathererRun:
     def requests(self) -> dict[str, int]:
         counts: dict[str, int] = self.stats()["clusters"][NAME]
         return counts
+
+    def report(self, row: WitnessRow) -> None:
+        """Hands it what the host of a node saw, as the job does."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(message_to_line(ReportedRow(cluster=NAME, row=row)))
+        self.process.stdin.flush()
 
     def kill(self) -> None:
         self.process.kill()

@@ -1,12 +1,16 @@
 """Nodes that end at each start, on a real quorum: a broker's port is taken, a controller's version is too old."""
 
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from connectors.logdir.log_dir_reader import VoterSetReader
+from connectors.witness.dial import witness
 from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
 from tests.kafka.monitored_cluster import monitor_cluster
@@ -59,6 +63,35 @@ def test_controllers_of_a_version_before_the_finalized_features_are_told_from_on
         assert "Each time its endpoint refused connections before. It has not registered since" in alert.summary
         log = quorum.node(voter).log_file.read_text(encoding="utf-8")
         assert "only supports versions" in log or "No MetadataVersion with feature level" in log
+
+
+def test_a_controller_that_ends_before_it_listens_is_found_by_its_host(lab: MakeLab, tmp_path: Path) -> None:
+    quorum = lab(controllers=3, brokers=0)
+    node = quorum.node(quorum.followers[0])
+    text = node.properties_file.read_text(encoding="utf-8")
+
+    with monitor_cluster(quorum, tmp_path) as monitor:
+
+        def reported(rule: str) -> None:
+            row = witness(node.properties_file, timeout_s=2.0, log=VoterSetReader())
+            monitor.gatherer.report(replace(row, every_ms=10_000))
+            assert rule in monitor.rules, monitor.alert_lines()
+
+        monitor.start_scenario({"node-restarting.starts": 3, "voter-lagging.hold": 1})
+        with pytest.raises(AssertionError):
+            reported("node-restarting")
+        quorum.stop(node.id)
+        node.properties_file.write_text(re.sub(r"(?m)^num.io.threads=.*$", "num.io.threads=none", text))
+        with quorum.supervised(node.id):
+            eventually(lambda: reported("node-restarting"), within_s=180)
+        node.properties_file.write_text(text)
+        quorum.start(node.id)
+        monitor.set_thresholds({"node-restarting.starts": 3, "node-restarting.window": 0.001})
+        monitor.wait_for("voter-lagging", "resolved", subject=f"voter {node.id}")
+
+    (fired, *_) = [each for each in monitor.alerts if each.rule == "node-restarting"]
+    assert fired.subject == f"controller {node.id}"
+    assert "Its host saw each of these processes; its endpoint accepted connections less often. " in fired.summary
 
 
 def test_brokers_that_are_restarted_in_turn_without_an_end(lab: MakeLab, tmp_path: Path) -> None:

@@ -85,9 +85,9 @@ def restarts(made: Situation, words: Words) -> None:
 def broker_(made: Situation, words: Words) -> None:
     """broker 103 [fenced] [since 80000s] [level 27] [dirs a,b] [incarnation x] [at b3:9092,X://e3:9094]: registers.
 
-    [rack a]. `zookeeper` is one in ZooKeeper mode, which takes part in a migration (KIP-866).
+    [rack a] [protocol SSL]. `zookeeper` is one in ZooKeeper mode, which takes part in a migration (KIP-866).
     """
-    rack = words.option("rack")
+    rack, protocol = words.option("rack"), words.option("protocol")
     at_ms, level, dirs = age(words, "since", "80000s"), words.number("level"), words.directories("dirs")
     zookeeper = words.flag("zookeeper")
     fenced, incarnation, where = words.flag("fenced"), words.option("incarnation"), words.option("at")
@@ -98,7 +98,7 @@ def broker_(made: Situation, words: Words) -> None:
         lambda log: log.broker(
             node,
             fenced=fenced,
-            where=() if where is None else broker_endpoints(where),
+            where=tuple(replace(one, protocol=protocol) for one in broker_endpoints(where or f"b{node}:9092")),
             incarnation=incarnation or f"broker-{node}",
             features=features,
             log_dirs=dirs or (),
@@ -164,8 +164,9 @@ def witness(made: Situation, words: Words) -> None:
 
     The other voters are reached: where they listen or, with `as test`, at c1.test:9093. `ahead`: by how much the
     leader's clock is, or `none`, if that is not known. `every`: the hosts report it to the job, which observes it.
+    `process 5s`: since when the node's process runs.
     """
-    every, domain = words.option("every"), words.option("as")
+    every, domain, process = words.option("every"), words.option("as"), words.option("process")
     at_ms, of, failing, unknown = age(words, "since", "0s"), *map(words.option, ("of", "not", "unknown"))
     steps = {
         int(node): DialStep(step) for node, _, step in (one.partition("=") for one in (failing or "").split(",") if one)
@@ -191,6 +192,7 @@ def witness(made: Situation, words: Words) -> None:
             login="no login",
             peers=peers,
             leader_ahead_ms=ahead_ms,
+            process_since_ms=None if process is None else Millis(at_ms - milliseconds(process)),
             every_ms=None if every is None else milliseconds(every),
         )
         if every is None:

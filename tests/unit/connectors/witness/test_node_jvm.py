@@ -1,5 +1,7 @@
 """The JVM of a node, as the processes of its host show it."""
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -92,3 +94,23 @@ def test_a_security_file_that_sets_caches_alone_decides_nothing(tmp_path: Path) 
     assert NodeJvm(settings={"java.security.properties": str(file)}).unlike == ""
     file.write_text("networkaddress.cache.ttl=0\njdk.tls.disabledAlgorithms=none\n")
     assert NodeJvm(settings={"java.security.properties": str(file)}).unlike != ""
+
+
+def test_it_is_known_since_when_the_process_runs(processes: Path, tmp_path: Path) -> None:
+    file = tmp_path / "own.properties"
+    file.touch()
+    process(processes, 9, "kafka.Kafka", str(file), cwd=tmp_path)
+    (processes / "self").mkdir()
+    assert node_jvm(file).since_ms is None, "its host does not show it"
+
+    ticks, booted = os.sysconf("SC_CLK_TCK"), 1_790_000_000
+    (processes / "stat").write_text(f"cpu  1 2 3\nbtime {booted}\n")
+    values = [*map(str, range(4, 22)), str(90 * ticks), "23"]
+    (processes / "9" / "stat").write_text(f"9 (java (x) y) S {' '.join(values)}\n")
+    assert node_jvm(file).since_ms == (booted + 90) * 1_000
+
+
+def test_the_process_of_this_test_began_before_now() -> None:
+    now_ms, began_ms = time.time() * 1_000, module._began_ms(Path("/proc/self"))
+    assert began_ms is not None
+    assert now_ms - 3_600_000 < began_ms < now_ms + 1_000

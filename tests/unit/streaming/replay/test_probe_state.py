@@ -201,6 +201,10 @@ def test_a_voter_whose_endpoint_refuses_connections_and_that_fetches_again_after
     assert fetches(300) == 1, "it accepts connections since that start"
     apply(replay, [script.row(down)])
     assert fetches(4_300, 5_300, 300) == 2
+    apply(replay, [script.row(down), script.row(probed(2, "10.0.0.2"))])
+    assert fetches(300) == 2, "a slow start: it fetched, still refused connections, and accepts them now"
+    apply(replay, [script.row(down), script.row(probed(2, "10.0.0.2"))])
+    assert fetches(300) == 3
 
 
 def test_that_a_node_answered_late_is_kept_for_a_minute_or_until_it_refuses_connections() -> None:

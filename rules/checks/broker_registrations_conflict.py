@@ -9,6 +9,12 @@ What it means
       one leads fail or time out, from clients and from the brokers that replicate them. Kafka unfences a broker whose
       address leads to a controller all the same: it dials the controllers itself. Two controllers with one address
       cannot both be reached by the others.
+    - A broker advertises a loopback address (localhost, 127.0.0.1, ::1) at a listener at which others advertise hosts:
+      whoever is sent there connects to its own host. Kafka uses the host of `listeners` if advertised.listeners is not
+      set, and takes what it is given. A listener at which all brokers do is for clients on their hosts, and not
+      reported.
+    - Brokers have a listener of one name with different security protocols. A client has one protocol, so the
+      connections to some of them fail, and between the brokers if it is the inter.broker.listener.name.
     - A broker has no listener of a name that most others have. Clients that use that listener get no address of the
       leader for the partitions that this broker leads (LISTENER_NOT_FOUND, LEADER_NOT_AVAILABLE).
     - Some brokers have a rack (broker.rack) and others none. Kafka counts all without one as one rack, and places a
@@ -20,7 +26,7 @@ What it means
 
     Only brokers that are alive are compared, and controllers that fetch: an address may pass from a node that is down
     to another one. What is added in a rolling restart is missing at some brokers until its end: the threshold `roll`
-    allows for that.
+    allows for that, and for a listener whose protocol is changed.
 
     Two brokers with one directory id are not compared: Kafka refuses the second registration.
 
@@ -28,10 +34,13 @@ What to do
     1. One address of two nodes: find out which of them listens there (node.id in its configuration). Correct the
        advertised.listeners of the other one, and restart it. Often it is the one that registered last, and the broker
        if the other one is a controller.
-    2. A missing listener: add it to listeners, advertised.listeners and listener.security.protocol.map, and restart the
+    2. A loopback address: name the broker's host in advertised.listeners, and restart it.
+    3. Different protocols: give the listener one protocol in listener.security.protocol.map of all brokers. To change
+       it without a pause, add a listener with another name instead.
+    4. A missing listener: add it to listeners, advertised.listeners and listener.security.protocol.map, and restart the
        broker.
-    3. A missing rack: set broker.rack of these brokers, and restart them in turn.
-    4. Another rack: start the broker in its former rack, or have the replicas placed again for the racks as they are.
+    5. A missing rack: set broker.rack of these brokers, and restart them in turn.
+    6. Another rack: start the broker in its former rack, or have the replicas placed again for the racks as they are.
 
 What not to do
     Do not unregister one of the brokers: it is alive, and registers again. Do not move its partitions before you know
@@ -47,7 +56,7 @@ from rules.facts.quorum import Facts
 from rules.finding import Finding, Plain, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join, numbered, utc_text
 from rules.model.history import NodeKind
-from rules.model.identifiers import Millis
+from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import BrokerRegistration, ControllerRegistration
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
@@ -92,6 +101,8 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
         lacking = sorted(usual - _listeners(broker))
         if lacking:
             yield _without_listener(alive, broker, lacking, thresholds)
+    yield from _loopback(alive)
+    yield from _unlike_protocols(alive, thresholds)
     yield from _without_rack(alive, thresholds)
     newest = facts.quorum.newest_timestamp_ms
     for broker in alive:
@@ -145,6 +156,68 @@ def _one_address(facts: Facts, nodes: list[_Registration], place: tuple[str, int
         ),
         starts=(newest.id,),
     )
+
+
+def _loopback(alive: list[BrokerRegistration]) -> Iterable[Finding]:
+    """Yields the brokers that advertise a loopback address where others advertise a host."""
+    hosts = {endpoint.listener.upper() for one in alive for endpoint in one.endpoints if not endpoint.is_loopback}
+    for broker in alive:
+        wrong = [one for one in broker.endpoints if one.is_loopback and one.listener.upper() in hosts]
+        if wrong:
+            places = and_join([f"{endpoint.listener}://{endpoint}" for endpoint in wrong])
+            yield Finding(
+                subject=Subject("address of broker", broker.id),
+                severity=Severity.WARNING,
+                summary=f"Broker {broker.id} advertises {places}, a loopback address: whoever is sent there connects "
+                "to its own host. Requests for the partitions that it leads fail from other hosts.",
+                evidence={
+                    "broker": broker.id,
+                    "endpoints": _endpoints(broker),
+                    "registered_at": utc_text(broker.at.timestamp_ms),
+                },
+                remedy=(
+                    restarts(
+                        f"# Name the host of broker {broker.id} in its advertised.listeners, as the other brokers do, "
+                        "and restart it",
+                        broker.id,
+                    ),
+                    f"# Check with a client on another host that the partitions of broker {broker.id} can be written "
+                    "and read",
+                ),
+            )
+
+
+def _unlike_protocols(alive: list[BrokerRegistration], thresholds: Thresholds) -> Iterable[Finding]:
+    """Yields the listeners that brokers have with different security protocols."""
+    having: dict[str, dict[str, list[NodeId]]] = {}
+    for broker in alive:
+        for endpoint in broker.endpoints:
+            if endpoint.protocol is not None:
+                having.setdefault(endpoint.listener.upper(), {}).setdefault(endpoint.protocol, []).append(broker.id)
+    for listener, protocols in sorted(having.items()):
+        if len(protocols) > 1:
+            texts = [f"{one} at {numbered('broker', nodes, _MOST_LISTED)}" for one, nodes in sorted(protocols.items())]
+            fewest = min(protocols.values(), key=len)
+            yield Finding(
+                subject=Subject("listener", listener),
+                severity=Severity.WARNING,
+                summary=f"Listener {listener} has different security protocols: {and_join(texts)}. A client that uses "
+                "one of them cannot connect to all brokers.",
+                evidence={
+                    "listener": listener,
+                    "protocols": {one: [*nodes[:_MOST_LISTED]] for one, nodes in sorted(protocols.items())},
+                },
+                remedy=(
+                    restarts(
+                        f"# Give listener {listener} the same protocol in listener.security.protocol.map of all "
+                        f"brokers, and restart {numbered('broker', fewest, _MOST_LISTED)}"
+                        f"{' one after the other' if len(fewest) > 1 else ''}",
+                        *fewest,
+                    ),
+                    "# If the protocol of all is being changed, go on with their rolling restart",
+                ),
+                hold_ms=thresholds.ms(ROLL.name),
+            )
 
 
 def _without_listener(
@@ -244,12 +317,16 @@ def _endpoints(node: _Registration) -> list[Plain]:
 
 
 def _resolved(facts: Facts, subject: Subject) -> str:
+    if subject.kind == "listener":
+        return f"The brokers that are alive have listener {subject.name} with one security protocol, or none has it."
     if subject.kind == "endpoint":
         return f"One node at most advertises {subject.name}."
     if subject.kind == "racks":
         return "All brokers that are alive have a rack, or none has."
     if subject.node not in facts.quorum.brokers:
         return f"Broker {subject.node} is not registered."
+    if subject.kind == "address of broker":
+        return f"Broker {subject.node} advertises no loopback address where others advertise hosts, or is fenced."
     if subject.kind == "rack of broker":
         rack = facts.quorum.brokers[subject.node].rack
         return f"Broker {subject.node} is in {'no rack' if rack is None else f'rack {rack}'}, or changed it long ago."

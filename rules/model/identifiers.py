@@ -1,7 +1,9 @@
 """Identifiers of nodes, directories and topics; offsets, epochs and times; addresses."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import NewType, TypeAlias
 
 NodeId = NewType("NodeId", int)
@@ -62,6 +64,13 @@ class Endpoint:
     def __str__(self) -> str:
         """Returns HOST:PORT, as Kafka's tools take it."""
         return host_and_port(self.host, self.port)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether it leads each host to itself: localhost, or a loopback address."""
+        with suppress(ValueError):
+            return ip_address(self.host).is_loopback
+        return self.host.lower().rstrip(".") == "localhost"
 
     def same_address(self, other: "Endpoint") -> bool:
         """Returns whether both are one host and port; DNS compares names without regard to case."""

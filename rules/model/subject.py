@@ -13,6 +13,8 @@ NAMED: Final = (
     "broker",
     "node",
     "endpoint",
+    "listener",
+    "address of broker",
     "directory",
     "topic",
     "epoch",
@@ -30,7 +32,9 @@ NAMED: Final = (
 )
 """The kinds whose subjects have a name: in a text, it follows the kind and a space. Of two that begin alike the longer
 comes first."""
-_OF_NODES: Final = frozenset({"controller", "voter", "observer", "broker", "rack of broker", "node"})
+_OF_NODES: Final = frozenset(
+    {"controller", "voter", "observer", "broker", "rack of broker", "address of broker", "node"}
+)
 NO_NODE: Final = NodeId(-1)
 """Kafka's id of no node."""
 

@@ -1,6 +1,7 @@
 """Brokers whose registrations contradict each other, on a real quorum: Kafka registers them, and all are alive."""
 
 import re
+import socket
 
 import pytest
 
@@ -71,3 +72,56 @@ def test_racks_contradict_each_other(lab: Lab, monitor: MonitoredCluster) -> Non
     assert moved.summary.startswith(f"Broker {other} has been in rack a since ")
     assert f" was in b before. Broker {one} is there too: " in moved.summary
     assert monitor.rules == {rule}
+
+
+def test_a_broker_advertises_the_address_of_a_controller(lab: Lab, monitor: MonitoredCluster) -> None:
+    _, broker = lab.brokers
+    own, (controller,) = lab.node(broker).broker_endpoint, lab.controllers
+    address = lab.node(controller).endpoint
+    monitor.start_scenario({"broker-registrations-conflict.hold": 1})
+
+    advertise(lab, broker, address)
+    fired = monitor.wait_for("broker-registrations-conflict")
+    advertise(lab, broker, own)
+    monitor.wait_for("broker-registrations-conflict", "resolved")
+
+    assert fired.summary.startswith(f"Broker {broker} and controller {controller} advertise one address, {address}. ")
+
+
+def test_a_broker_advertises_a_loopback_address_beside_one_that_names_a_host(
+    lab: Lab, monitor: MonitoredCluster
+) -> None:
+    one, other = lab.brokers
+    monitor.start_scenario({"broker-registrations-conflict.hold": 1})
+    own = lab.node(one).broker_endpoint
+
+    advertise(lab, one, f"{socket.gethostname()}:{own.rpartition(':')[2]}")
+    fired = monitor.wait_for("broker-registrations-conflict")
+    advertise(lab, one, own)
+    monitor.wait_for("broker-registrations-conflict", "resolved")
+
+    assert fired.subject == f"address of broker {other}"
+    assert fired.summary.startswith(f"Broker {other} advertises BROKER://{lab.node(other).broker_endpoint}, a loopback")
+
+
+def test_brokers_have_one_listener_with_different_protocols(lab: Lab, monitor: MonitoredCluster) -> None:
+    one, other = lab.brokers
+    monitor.start_scenario({"broker-registrations-conflict.roll": 1})
+    text = lab.node(one).properties_file.read_text(encoding="utf-8")
+    secured = re.sub(r"(?m)^(listener\.security\.protocol\.map=.*\bBROKER):PLAINTEXT", r"\1:SASL_PLAINTEXT", text)
+    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="a" user_a="a";'
+
+    restart(
+        lab,
+        one,
+        f"{secured}sasl.enabled.mechanisms=PLAIN\nsasl.mechanism.inter.broker.protocol=PLAIN\n"
+        f"listener.name.broker.plain.sasl.jaas.config={login}\n",
+    )
+    fired = monitor.wait_for("broker-registrations-conflict", subject="listener BROKER")
+    restart(lab, one, text)
+    monitor.wait_for("broker-registrations-conflict", "resolved", subject="listener BROKER")
+
+    assert fired.summary.startswith(
+        f"Listener BROKER has different security protocols: PLAINTEXT at broker {other} and SASL_PLAINTEXT at broker "
+        f"{one}. "
+    )

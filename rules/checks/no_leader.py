@@ -341,7 +341,8 @@ def _voters(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> s
     if not voters:
         if not state.answered:
             return "Every configured controller refuses connections."
-        return f"Reported by {and_join(state.answered, 3)}.{_silent_text(facts)}"
+        refused = f" Connections are refused at {and_join(state.refused, 4)}." if state.refused else ""
+        return f"Reported by {and_join(state.answered, 3)}.{refused}{_silent_text(facts)}"
     sentences = [*_obstacles(facts, voters)]
     running, needed = reached_voters(facts, voters), majority(len(voters))
     if not sentences:

@@ -68,7 +68,7 @@ def _source_note(state: ClusterState) -> Text:
         case StatusSource.JOURNAL:
             return Text(f"  {status_tables.recorded_note(state.age_ms, state.missing)}\n", "bold magenta")
         case StatusSource.NONE:
-            return Text(f"{status_tables.ASK_DOCTOR}\n", "bold magenta")
+            return Text(status_tables.NOTHING_KNOWN, "bold magenta")
         case StatusSource.LIVE if state.recorded_at_ms is not None:
             return Text(f"  {status_tables.continued_note(state.recorded_at_ms, state.quorum.now_ms)}\n", "dim")
         case _:

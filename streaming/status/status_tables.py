@@ -49,7 +49,11 @@ _STYLES = {
     "warning": "yellow",
     "info": "blue",
 }
-ASK_DOCTOR = "  what to do: kraftwatch doctor, with the same options, says what fails at each address and how to fix it"
+NOTHING_KNOWN = (
+    "  no leader answered, and no recorded state was given, so it is not known who votes and what each did last: a job "
+    "that runs knows (its page, or --journal DIR)\n"
+    "  what to do: kraftwatch doctor, with the same options, says what fails at each address and how to fix it\n"
+)
 _VOTER_SETS_SHOWN = 4
 """How many voter sets of a log directory are printed, the newest ones."""
 _MULTILINE = frozenset({"Probe result", "Topic", "For", "Since (UTC)", "ISR before", "ELR before"})
@@ -183,11 +187,7 @@ def _headline(status: ClusterStatus) -> Text:
         )
         text.append(f"  read from one disk; {newest}\n", "bold magenta")
     elif status.source is StatusSource.NONE:
-        text.append(
-            "  no leader answered, and no recorded state was given: --journal DIR shows what a job recorded\n"
-            f"{ASK_DOCTOR}\n",
-            "bold magenta",
-        )
+        text.append(NOTHING_KNOWN, "bold magenta")
     elif status.recorded_at_ms is not None:
         text.append(f"  {continued_note(status.recorded_at_ms, status.observed_at_ms)}\n", "dim")
     for each in status.missing:

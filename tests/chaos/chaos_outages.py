@@ -86,6 +86,7 @@ class ChaosOutages:
             forms += 1
             self._observe(FORM_S, before)
             checked = checked or self._check(outage)
+            self._print_views(f"{outage.name}, form {forms}")
         ended_ms = time.time() * 1_000
 
         def resolved() -> None:
@@ -111,6 +112,20 @@ class ChaosOutages:
         )
         self.rows.append(row)
         self.say(row)
+
+    def _print_views(self, name: str) -> None:
+        """Writes into a file what the job's alert and the commands say now, for people."""
+        job = self._monitor.monitor.firing(None, ()).alerts
+        texts = ["\n".join((f"{one.severity} {one.rule} {one.subject}: {one.summary}", *one.remedy)) for one in job]
+        for verb in ("check", "status", "doctor"):
+            ended = program.kraftwatch(verb, *self._options)
+            texts.append(f"$ kraftwatch {verb}: {ended.exit_code}\n{ended.stdout}")
+        (self.folder / f"{name}.txt").write_text("\n\n".join(texts), encoding="utf-8")
+
+    @property
+    def _options(self) -> list[str]:
+        cluster = f"{NAME}={','.join(self._lab.bootstrap)}"
+        return ["--cluster", cluster, "--hosts-file", str(self._lab.monitor_hosts_file)]
 
     def _observe(self, seconds: float, before: int) -> None:
         until = time.monotonic() + seconds
@@ -143,9 +158,7 @@ class ChaosOutages:
 
     def _check(self, outage: Outage) -> str:
         """Returns what a command says that begins now; what the job knows and it does not is a problem."""
-        cluster = f"{NAME}={','.join(self._lab.bootstrap)}"
-        hosts = self._lab.monitor_hosts_file
-        ended = program.kraftwatch("check", "--cluster", cluster, "--hosts-file", hosts, "--json")
+        ended = program.kraftwatch("check", *self._options, "--json")
         findings = json.loads(ended.stdout)["findings"]
         found = next((one for one in findings if one["rule"] == RULE), None)
         if found is None:

@@ -3,15 +3,19 @@
 Nothing is committed from the first step on until the outage ends. `tests.chaos.chaos_outages` judges what is said.
 """
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 from typing import TypeAlias
 
 from rules.model.membership import majority
 from tests.chaos import small_disk
 from tests.chaos.chaos_lab import ChaosLab
-from tests.chaos.packet_filter import BrokenPath, Cut
+from tests.chaos.packet_filter import MONITOR, BrokenPath, Cut
+from tests.kafka.monitored_cluster import pause_nodes, run_in_bursts
 
 Steps: TypeAlias = Callable[[ChaosLab], Iterator[None]]
 _DENIES = {
@@ -155,26 +159,95 @@ def _full_disks(lab: ChaosLab) -> Iterator[None]:
     _restart(lab, *lab.controllers)
 
 
-OUTAGES = tuple(
-    Outage(name=name, steps=steps)
-    for name, steps in (
-        ("a majority is killed", _killed),
-        ("all are killed", partial(_killed, everyone=True)),
-        ("a majority is stopped", _stopped),
-        ("a majority is paused", _paused),
-        ("a majority is paused, then killed", partial(_paused, then_killed=True)),
-        ("the followers are paused", _followers_paused),
-        ("the followers are paused, then the leader is killed", partial(_followers_paused, leader_killed=True)),
-        ("leaders are elected in vain", _elected_in_vain),
-        ("leaders are elected in vain, then one of them is killed", partial(_elected_in_vain, killed=True)),
-        ("no packet arrives", partial(_cut_off, cut=Cut.DROP)),
-        ("all connections are refused", partial(_cut_off, cut=Cut.RESET)),
-        ("no packet arrives, then connections are refused", partial(_cut_off, cut=Cut.DROP, then=Cut.RESET)),
-        ("answers do not arrive", partial(_cut_off, cut=Cut.DROP, requests=False)),
-        ("no name resolves", _without_names),
-        ("no name resolves, then all are killed", partial(_without_names, killed=True)),
-        ("each denies the others", _denied),
-        ("each denies the others, then all are killed", partial(_denied, killed=True)),
-        ("the disks of a majority are full", _full_disks),
-    )
+@contextmanager
+def _some_killed(lab: ChaosLab, nodes: Sequence[int]) -> Iterator[None]:
+    lab.kill(*nodes)
+    yield
+    lab.start(*nodes, wait=False)
+
+
+@contextmanager
+def _disks_replaced(lab: ChaosLab, nodes: Sequence[int]) -> Iterator[None]:
+    """The disks of nodes are new, and the former ones are mounted again in the end."""
+    kept = {node: lab.directory / f"former-disk-{node}" for node in nodes}
+    lab.kill(*nodes)
+    for node, former in kept.items():
+        shutil.copytree(lab.node(node).data, former)
+        lab.wipe_disk(node)
+    lab.start(*nodes, wait=False)
+    yield
+    lab.kill(*(node for node in nodes if lab.node(node).running))
+    for node, former in kept.items():
+        shutil.rmtree(lab.node(node).data)
+        shutil.copytree(former, lab.node(node).data)
+        shutil.rmtree(former)
+    lab.start(*nodes, wait=False)
+
+
+@contextmanager
+def _names_dropped(lab: ChaosLab, nodes: Sequence[int]) -> Iterator[None]:
+    """Nodes are restarted while their names resolve nowhere."""
+    lab.kill(*nodes)
+    lab.drop_names(nodes)
+    lab.start(*nodes, wait=False)
+    yield
+    lab.drop_names(())
+    _restart(lab, *nodes)
+
+
+@contextmanager
+def _hosts_cut(lab: ChaosLab, nodes: Sequence[int]) -> Iterator[None]:
+    """No packet arrives at the hosts of nodes, nor leaves them."""
+    to_them = [BrokenPath(source=one, target=node) for node in nodes for one in (*lab.controllers, MONITOR)]
+    paths = [*to_them, *(BrokenPath(source=node, target=one) for node in nodes for one in lab.controllers)]
+    lab.filter.change(*paths)
+    yield
+    lab.filter.restore(*paths)
+
+
+_PARTS: dict[str, Callable[[ChaosLab, Sequence[int]], AbstractContextManager[None]]] = {
+    "killed": _some_killed,
+    "paused": lambda lab, nodes: pause_nodes(lab, *nodes),
+    "given new disks": _disks_replaced,
+    "without names": _names_dropped,
+    "cut off": _hosts_cut,
+    "slow": lambda lab, nodes: run_in_bursts(lab, *nodes),
+}
+"""What happens to some of the controllers."""
+
+
+def _two_parts(lab: ChaosLab, first: str, second: str) -> Iterator[None]:
+    """Nobody leads because of two faults, each of too few controllers."""
+    nodes = _majority(lab)
+    half = len(nodes) // 2
+    with ExitStack() as stack:
+        stack.enter_context(_PARTS[first](lab, nodes[:half]))
+        stack.enter_context(_PARTS[second](lab, nodes[half:]))
+        yield
+
+
+_FORMS: tuple[tuple[str, Steps], ...] = (
+    ("a majority is killed", _killed),
+    ("all are killed", partial(_killed, everyone=True)),
+    ("a majority is stopped", _stopped),
+    ("a majority is paused", _paused),
+    ("a majority is paused, then killed", partial(_paused, then_killed=True)),
+    ("the followers are paused", _followers_paused),
+    ("the followers are paused, then the leader is killed", partial(_followers_paused, leader_killed=True)),
+    ("leaders are elected in vain", _elected_in_vain),
+    ("leaders are elected in vain, then one of them is killed", partial(_elected_in_vain, killed=True)),
+    ("no packet arrives", partial(_cut_off, cut=Cut.DROP)),
+    ("all connections are refused", partial(_cut_off, cut=Cut.RESET)),
+    ("no packet arrives, then connections are refused", partial(_cut_off, cut=Cut.DROP, then=Cut.RESET)),
+    ("answers do not arrive", partial(_cut_off, cut=Cut.DROP, requests=False)),
+    ("no name resolves", _without_names),
+    ("no name resolves, then all are killed", partial(_without_names, killed=True)),
+    ("each denies the others", _denied),
+    ("each denies the others, then all are killed", partial(_denied, killed=True)),
+    ("the disks of a majority are full", _full_disks),
+    *(
+        (f"some are {first}, and others {second}", partial(_two_parts, first=first, second=second))
+        for first, second in combinations(_PARTS, 2)
+    ),
 )
+OUTAGES = tuple(Outage(name=name, steps=steps) for name, steps in _FORMS)

@@ -191,6 +191,12 @@ def _where_to_look(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...
         )
     else:
         return
+    if running >= needed and number > 1:
+        yield (
+            "# Connect from the host of each controller to the others (firewall, route, resolver), or run `kraftwatch "
+            "witness FILE` there with the controller's properties file: that the monitor reaches them does not show "
+            "that they reach each other"
+        )
     if voters:
         keys = and_join([str(voter.key) for voter in voters])
         yield (

@@ -57,8 +57,7 @@ def _probe(name: str, probe: Probe, times: Times) -> str:
         words.append(f"with settings {listed(f'{name}={value}' for name, value in sorted(probe.settings.items()))}")
     if probe.former_reason is not None:
         words.append(f"answered before with {probe.former_reason}")
-    if probe.starting:
-        words.append("starting")
+    words += ["starting"] if probe.starting else []
     if probe.returned_at_ms:
         words.append(f"started at {listed(times.at(at_ms) for at_ms in probe.returned_at_ms)}")
     if probe.certificate is not None:

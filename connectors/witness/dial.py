@@ -6,12 +6,14 @@ CLUSTER_ACTION, as Vote, BeginQuorumEpoch and Fetch of a peer do (ControllerApis
 """
 
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from connectors.errors import UsageError
 from connectors.gather.connectivity_check import ConnectivityCheck, check_connectivity
@@ -49,13 +51,37 @@ _STEPS = {
 }
 
 
-def witness(file: Path, *, timeout_s: float, log: VoterSetReader, kafka: Path | None = None) -> WitnessRow:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempts:
+    """What the attempts of one witness have found: the next one does not ask again for what stays the same."""
+
+    log: VoterSetReader = field(default_factory=VoterSetReader)
+    """Has read the node's own log as far as the newest one."""
+    by_kafka: dict[str, "_KafkaDial"] = field(default_factory=dict, repr=False)
+    """How Kafka's tools dialled, by HOST:PORT."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _KafkaDial:
+    """How Kafka's tools dialled, and all that kraftwatch knew of that dial."""
+
+    known: tuple[object, ...]
+    dialled: PeerDial
+    at_s: float
+
+
+_DIALS_AGAIN_S = 900.0
+"""So long Kafka's tools are believed while all that kraftwatch's own dial shows stays the same: they show how Java
+differs from OpenSSL with these certificates, suites and options, and each dial takes 1.5 s of CPU time."""
+
+
+def witness(file: Path, *, timeout_s: float, attempts: Attempts, kafka: Path | None = None) -> WitnessRow:
     """Returns what the host of a controller or broker sees of the controllers. Blocks for some request timeouts.
 
     Args:
         file: the properties file with which the node is started.
         timeout_s: for each step of a dial.
-        log: has read the node's own log as far as an attempt before this one.
+        attempts: what those before this one have found; of one file.
         kafka: an installation of Kafka, whose tools dial; None: kraftwatch dials.
 
     Raises:
@@ -71,9 +97,9 @@ def witness(file: Path, *, timeout_s: float, log: VoterSetReader, kafka: Path | 
         partition = _partition(properties.log_dir)
         meta = read_meta_properties(partition)
         cluster_id = None if meta is None else meta.cluster_id
-        recorded = _recorded(partition, log) or _static(properties)
+        recorded = _recorded(partition, attempts.log) or _static(properties)
         checks: Sequence[ConnectivityCheck] = ()
-        peers: Sequence[PeerDial] = ()
+        peers: Sequence[_Dial] = ()
         if not properties.unusable:
             places = [(one.host, one.port) for one in recorded.values()]
             cluster = ClusterConnection(
@@ -89,13 +115,14 @@ def witness(file: Path, *, timeout_s: float, log: VoterSetReader, kafka: Path | 
             peers = list(_peers(properties, jvm, cluster, voters, checks, timeout_s))
         elif tools is not None:
             peers = [_not_dialled(properties, node, endpoint) for node, endpoint in _others(properties, recorded)]
-        said = _said(checks, properties.node)
+        said, dialled = _said(checks, properties.node), [one.peer for one in peers]
         if tools is not None:
+            by_kafka = partial(_by_kafka, tools, cluster_id, attempts, properties)
             with ThreadPoolExecutor(_AT_ONCE) as threads:
-                peers = list(threads.map(partial(_by_kafka, tools, cluster_id), peers))
-            said = said or tools.leader([peer.endpoint for peer in peers], properties.node)
-    peers = [_if_known(jvm, peer) for peer in peers[:MOST_PEERS]]
-    row = replace(_row(properties, partition, meta, peers, said, began_ms), process_since_ms=jvm.since_ms)
+                dialled = list(threads.map(by_kafka, peers))
+            said = said or tools.leader([peer.endpoint for peer in dialled], properties.node)
+    dialled = [_if_known(jvm, peer) for peer in dialled[:MOST_PEERS]]
+    row = replace(_row(properties, partition, meta, dialled, said, began_ms), process_since_ms=jvm.since_ms)
     if tools is None:
         return row
     login = row.login or properties.client.get("sasl.mechanism", "")
@@ -172,10 +199,16 @@ def _others(properties: NodeProperties, voters: Mapping[NodeId, Endpoint]) -> li
     return [(node, endpoint) for node, endpoint in sorted(voters.items()) if node != properties.node]
 
 
-def _not_dialled(properties: NodeProperties, node: NodeId, endpoint: Endpoint) -> PeerDial:
-    return PeerDial(
-        node=node, endpoint=str(endpoint), reached=Reached.UNKNOWN, why=shortened(properties.unusable, _WHY)
-    )
+class _Dial(NamedTuple):
+    """A dial of kraftwatch, and what it showed of the voter's TLS."""
+
+    peer: PeerDial
+    tls: tuple[str | None, ...] = ()
+
+
+def _not_dialled(properties: NodeProperties, node: NodeId, endpoint: Endpoint) -> _Dial:
+    why = shortened(properties.unusable, _WHY)
+    return _Dial(PeerDial(node=node, endpoint=str(endpoint), reached=Reached.UNKNOWN, why=why))
 
 
 def _peers(
@@ -185,7 +218,7 @@ def _peers(
     voters: Mapping[NodeId, Endpoint],
     checks: Sequence[ConnectivityCheck],
     timeout_s: float,
-) -> Iterator[PeerDial]:
+) -> Iterator[_Dial]:
     """Yields the dial of each other voter; without any that is known, each address that does not answer."""
     targets = [ProbeTarget(node=node, endpoint=endpoint) for node, endpoint in _others(properties, voters)]
     took = {str(check.address): check.took_ms for check in checks}
@@ -193,8 +226,10 @@ def _peers(
     probes = probe_once(cluster, targets, within_s=6 * timeout_s)
     for target in targets:
         place = str(target.endpoint)
-        reached, step, why = _outcome(properties, jvm, target, probes.get(target))
-        yield PeerDial(
+        probe = probes.get(target)
+        reached, step, why = _outcome(properties, jvm, target, probe)
+        shown = None if probe is None else probe.certificate
+        peer = PeerDial(
             node=target.node,
             endpoint=place,
             reached=reached,
@@ -202,17 +237,34 @@ def _peers(
             why=shortened(why, _WHY),
             took_ms=took.get(place),
         )
+        yield _Dial(peer, () if shown is None else (str(shown.presented), shown.suite))
     for check in () if targets else checks:
         if check.failure is not None:
             why, place = shortened(check.failure[1].detail, _WHY), str(check.address)
-            yield PeerDial(node=None, endpoint=place, reached=Reached.UNKNOWN, why=why, took_ms=check.took_ms)
+            yield _Dial(PeerDial(node=None, endpoint=place, reached=Reached.UNKNOWN, why=why, took_ms=check.took_ms))
 
 
-def _by_kafka(tools: KafkaTools, cluster_id: str | None, peer: PeerDial) -> PeerDial:
+def _by_kafka(
+    tools: KafkaTools, cluster_id: str | None, attempts: Attempts, properties: NodeProperties, dial: _Dial
+) -> PeerDial:
     """Returns how Kafka's tools dial a voter that kraftwatch has dialled.
 
-    They show how far it gets, up to the login; what a peer is permitted and who answers, a Fetch of kraftwatch.
+    They do not dial again while that would show nothing new. What kraftwatch cannot dial, they dial each time.
     """
+    peer, now_s = dial.peer, time.monotonic()
+    known = (properties.digest, cluster_id, peer.node, peer.reached, peer.step, peer.why, *dial.tls)
+    before = attempts.by_kafka.get(peer.endpoint)
+    if before is not None and before.known == known and now_s - before.at_s < _DIALS_AGAIN_S:
+        return replace(before.dialled, took_ms=peer.took_ms)
+    dialled = _dialled_by_kafka(tools, cluster_id, peer)
+    if dialled.reached is not Reached.UNKNOWN and not properties.unusable:
+        attempts.by_kafka[peer.endpoint] = _KafkaDial(known=known, dialled=dialled, at_s=now_s)
+    return dialled
+
+
+def _dialled_by_kafka(tools: KafkaTools, cluster_id: str | None, peer: PeerDial) -> PeerDial:
+    """Returns what they show: how far it gets, up to the login. What a peer is permitted and who answers, a Fetch of
+    kraftwatch shows."""
     if peer.node is None:
         return peer
     said = tools.dial(peer.endpoint, cluster_id)

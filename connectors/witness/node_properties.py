@@ -9,6 +9,7 @@ the options alone.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 
 from connectors.errors import ObservationError, UsageError
@@ -60,6 +61,9 @@ class NodeProperties:
     """Its ssl.cipher.suites; empty: all that its Java has."""
     client: Mapping[str, str] = field(repr=False)
     """The properties with which one of Kafka's tools dials as the node does."""
+    digest: str
+    """Of all that decides how it dials: its properties, its JVM's options, and the files that they name. Another one
+    if one of them changes; no secret."""
     unusable: str = ""
     """Why this host cannot dial as the node does, and what to do; empty if it can."""
 
@@ -92,8 +96,24 @@ def read_node_properties(file: Path, scratch: Path, jvm: NodeJvm) -> NodePropert
         options=options,
         suites=frozenset() if unusable else settings.suites,
         client=_Settings(file, values, jvm).client,
+        digest=_digest(settings.client, jvm),
         unusable=unusable,
     )
+
+
+def _digest(client: Mapping[str, str], jvm: NodeJvm) -> str:
+    said = {**client, **{f"-D{name}": value for name, value in jvm.settings.items()}, "java": str(jvm.java)}
+    lines = [f"{name}={value} {_version(Path(value))}" for name, value in sorted(said.items())]
+    return sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _version(file: Path) -> str:
+    """Returns what changes with the content of a file; empty if there is none of that name."""
+    try:
+        seen = file.stat()
+    except (OSError, ValueError):
+        return ""
+    return f"{seen.st_ino} {seen.st_size} {seen.st_mtime_ns}"
 
 
 class _Settings:

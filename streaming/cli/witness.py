@@ -1,5 +1,6 @@
 """`kraftwatch witness`: dials the controllers from the host of a node, with that node's own properties."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +13,7 @@ from rich.text import Text
 from connectors.errors import KraftwatchError, UsageError
 from connectors.process.wall_clock import steady_ms
 from connectors.settings.secret import Secret
-from rules.formatting import ms_text, visible
+from rules.formatting import and_join, ms_text, visible
 from rules.model.identifiers import Millis
 from rules.model.witness import DialledBy, Reached, WitnessRow, unknown, wrong
 from streaming.cli.options import AsJson, StepTimeout
@@ -21,7 +22,7 @@ from streaming.cli.output import print_json, print_progress, stdout_console
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from connectors.logdir.log_dir_reader import VoterSetReader
+    from connectors.witness.dial import Attempts
 
 _EXIT_WRONG, _EXIT_UNKNOWN = 1, 3
 _STYLES = {Reached.YES: "green", Reached.NO: "bold red", Reached.UNKNOWN: "yellow"}
@@ -51,10 +52,12 @@ def witness(
         ),
     ] = None,
     report: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            help="Report what is seen to the job with this page, such as https://kraftwatch.example.com:9847.",
+            help="Report what is seen to the job with this page, such as https://kraftwatch.example.com:9847, or the "
+            "relay at this address; to each of several.",
             metavar="URL",
+            show_default=False,
         ),
     ] = None,
     token_file: Annotated[
@@ -90,8 +93,9 @@ def witness(
     secret is printed.
 
     With --report a job observes what this host sees: its alerts and answers
-    follow it. With --every the command stays until SIGTERM; what it cannot
-    report is one line on stderr, and the next row follows.
+    follow it. Report to each of two jobs, or of two relays, of which one writes.
+    With --every the command stays until SIGTERM; what it cannot report is one
+    line on stderr, and the next row follows.
 
     Exit codes: 0 each voter is reached and nothing is wrong, 1 something
     is, 2 invalid usage, 3 unknown or not reported.
@@ -104,23 +108,26 @@ def witness(
           --report https://kraftwatch.example.com:9847 --token-file TOKEN
     """
     # Imported here: kafka-python takes a second to import, and help and usage errors must not wait for it.
-    from connectors.logdir.log_dir_reader import VoterSetReader
     from connectors.process.signals import STOP, SignalFlag
+    from connectors.witness.dial import Attempts
 
-    log, send = VoterSetReader(), _Reporting.of(report, token_file, cluster)
+    attempts, send = Attempts(), _Reporting.of(report or (), token_file, cluster)
     if every is None:
-        row = _dialled(properties, timeout, log, kafka)
+        row = _dialled(properties, timeout, attempts, kafka)
         _print(row, as_json=as_json)
-        if send is not None and (problem := send.problem(row)) is not None:
-            raise KraftwatchError(problem)
+        problems = [] if send is None else send.problems(row)
+        if send is not None and len(problems) == len(send.urls):
+            raise KraftwatchError("; ".join(problems))
+        for problem in problems:
+            print_progress(problem)
         raise typer.Exit(_EXIT_WRONG if wrong(row) else _EXIT_UNKNOWN if unknown(row) else 0)
     with SignalFlag(*STOP) as stop:
         said: str | None = None
         while not stop.is_set():
             began_ms = steady_ms()
             try:
-                row = replace(_dialled(properties, timeout, log, kafka), every_ms=round(1_000 * every))
-                problem = None if send is None else send.problem(row)
+                row = replace(_dialled(properties, timeout, attempts, kafka), every_ms=round(1_000 * every))
+                problem = "" if send is None else "; ".join(send.problems(row))
                 if send is None:
                     _print(row, as_json=as_json)
             except UsageError as unreadable:
@@ -128,54 +135,56 @@ def witness(
                     raise
                 problem = str(unreadable)
             # What stays the same is said once.
-            now = problem or ("" if send is None else f"reported to {send.url} every {every:g} s")
+            now = problem or ("" if send is None else f"reported to {and_join(send.urls)} every {every:g} s")
             if now not in ("", said):
                 print_progress(now)
             said = now
             stop.wait(max(0.0, every - (steady_ms() - began_ms) / 1_000))
 
 
-def _dialled(properties: Path, timeout_s: float, log: "VoterSetReader", kafka: Path | None) -> WitnessRow:
+def _dialled(properties: Path, timeout_s: float, attempts: "Attempts", kafka: Path | None) -> WitnessRow:
     from connectors.witness.dial import witness as dial
 
     began_ms = steady_ms()
-    row = dial(properties, timeout_s=timeout_s, log=log, kafka=kafka)
+    row = dial(properties, timeout_s=timeout_s, attempts=attempts, kafka=kafka)
     return replace(row, took_ms=Millis(steady_ms() - began_ms))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reporting:
-    """The job to which rows are reported."""
+    """The jobs and relays to which rows are reported."""
 
-    url: str
+    urls: tuple[str, ...]
     token: Secret | None
     cluster: str | None
 
     @classmethod
-    def of(cls, url: str | None, token_file: Path | None, cluster: str | None) -> "_Reporting | None":
-        """Returns the job that the options name; None without one. Raises UsageError for what cannot be."""
+    def of(cls, urls: Iterable[str], token_file: Path | None, cluster: str | None) -> "_Reporting | None":
+        """Returns those that the options name; None without one. Raises UsageError for what cannot be."""
         from connectors.settings.sections import url_problem
 
-        if url is None:
+        once = tuple(dict.fromkeys(urls))
+        if not once:
             if token_file is not None or cluster is not None:
                 raise UsageError("--token-file and --cluster belong to --report URL")
             return None
-        if (problem := url_problem(url)) is not None:
+        if problem := next(filter(None, map(url_problem, once)), None):
             raise UsageError(f"--report: {problem}")
         token = None if token_file is None else Secret(file=token_file)
         if token is not None:
             token.check("--token-file")
-        return cls(url=url, token=token, cluster=cluster)
+        return cls(urls=once, token=token, cluster=cluster)
 
-    def problem(self, row: WitnessRow) -> str | None:
-        """Reports a row; returns why the job does not take it, None if it does."""
+    def problems(self, row: WitnessRow) -> list[str]:
+        """Reports a row to each; returns why some do not take it."""
         from connectors.witness.report import report_problem
 
         cluster = self.cluster or row.cluster_id
         if cluster is None:
-            return f"--report {self.url}: meta.properties of node {row.node} has no cluster id: give --cluster NAME"
-        why = report_problem(row, self.url, cluster, self.token)
-        return None if why is None else f"--report {self.url}: {why}"
+            why = f"meta.properties of node {row.node} has no cluster id: give --cluster NAME"
+            return [f"--report {url}: {why}" for url in self.urls]
+        whys = ((url, report_problem(row, url, cluster, self.token)) for url in self.urls)
+        return [f"--report {url}: {why}" for url, why in whys if why is not None]
 
 
 def _print(row: WitnessRow, *, as_json: bool) -> None:

@@ -14,8 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
 
-from connectors.logdir.log_dir_reader import VoterSetReader
-from connectors.witness.dial import witness
+from connectors.witness.dial import Attempts, witness
 from deploy.lab.addresses import LOOPBACK
 from rules.evaluate import evaluate
 from rules.facts.quorum import Facts
@@ -135,9 +134,12 @@ class ChaosWitness(ChaosForecast):
         self.unreached, self.rows = {}, ()
 
     def _changed(
-        self, fault: PeerFault, lab: WitnessLab, ends: ExitStack, _random: Random, by: int, node: int
+        self, fault: PeerFault, lab: WitnessLab, ends: ExitStack, random: Random, by: int, node: int
     ) -> Unreached:
-        changes = {node: fault.changed(lab), **({by: fault.by(lab)} if fault.by else {})}
+        others = [one for one in lab.controllers if one not in (by, node)]
+        # Of five, two have it, or one: of what one loss then leaves, there is no majority that reaches each other.
+        changed = [node, *random.sample(others, 0 if fault.by else random.randint(0, len(lab.controllers) // 2 - 1))]
+        changes = {**{one: fault.changed(lab) for one in changed}, **({by: fault.by(lab)} if fault.by else {})}
 
         def restart() -> None:
             for each in changes:
@@ -153,7 +155,7 @@ class ChaosWitness(ChaosForecast):
         lab.own_properties |= changes
         ends.callback(end)
         restart()
-        return dict.fromkeys(fault.unreached(lab.controllers, [node], by), fault.step)
+        return dict.fromkeys(fault.unreached(lab.controllers, changed, by), fault.step)
 
     def _cut(self, lab: WitnessLab, ends: ExitStack, random: Random, by: int, node: int) -> Unreached:
         path = BrokenPath(source=by, target=node, cut=random.choice((*Cut,)))
@@ -188,7 +190,7 @@ class ChaosWitness(ChaosForecast):
 
 
 def _row(properties: Path) -> WitnessRow:
-    return witness(properties, timeout_s=_DIAL_S, log=VoterSetReader())
+    return witness(properties, timeout_s=_DIAL_S, attempts=Attempts())
 
 
 Begin = Callable[[WitnessLab, ExitStack, Random, int, int], Unreached]

@@ -54,6 +54,19 @@ def test_a_row_is_reported_to_the_cluster_of_its_id_or_name(tmp_path: Path, prop
     assert "seen from the host of node 1" in refused.stdout
 
 
+def test_a_row_is_reported_to_each_of_several(tmp_path: Path, properties: Path, token: Path) -> None:
+    """One of two relays writes, and the other one says so: the row is reported."""
+    standby = HttpReply(status=503, body=b'{"status": "another relay writes prod: report to that one too"}')
+    with Served(tmp_path) as job, serving() as other:
+        other.behave = lambda _: standby
+        to_both = ("--report", f"http://127.0.0.1:{job.port}", "--report", other.url)
+        ended = kraftwatch("witness", properties, *to_both, "--token-file", token)
+        in_vain = kraftwatch("witness", properties, "--report", other.url, "--token-file", token)
+    why = f"--report {other.url}: HTTP 503: another relay writes prod: report to that one too"
+    assert (ended.exit_code, len(job.reported), ended.stderr) == (1, 1, f"kraftwatch: {why}\n")
+    assert str(in_vain.exception) == why
+
+
 def test_rows_follow_each_other_whatever_the_job_answers_and_what_stays_is_said_once(
     properties: Path, token: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

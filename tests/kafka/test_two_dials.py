@@ -18,8 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from connectors.logdir.log_dir_reader import VoterSetReader
-from connectors.witness.dial import witness
+from connectors.witness.dial import Attempts, witness
 from deploy.lab.addresses import DOMAIN
 from deploy.lab.node import Listener
 from rules.model.witness import Reached
@@ -357,7 +356,7 @@ def dialled(lab: Lab, folder: Path, number: int, case: Case, kafka: Path | None)
     }
     file = folder / "controller.properties"
     file.write_text("".join(f"{name}={value}\n" for name, value in values.items() if value or name not in _EMPTY))
-    (peer,) = witness(file, timeout_s=3.0, log=VoterSetReader(), kafka=kafka).peers
+    (peer,) = witness(file, timeout_s=3.0, attempts=Attempts(), kafka=kafka).peers
     return {Reached.YES: REACHED, Reached.UNKNOWN: UNKNOWN}.get(peer.reached) or f"no: {peer.step}"
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
-from connectors.logdir.log_dir_reader import VoterSetReader
-from connectors.witness.dial import witness
+from connectors.witness.dial import Attempts, witness
+from connectors.witness.kafka_tools import KafkaTools, Outcome
 from deploy.lab.node import CONTROLLER, Listener
 from rules.model.witness import DialledBy, DialStep, PeerDial, Reached, WitnessRow
 from tests.eventually import eventually
@@ -54,7 +54,13 @@ def kafka(lab: Lab, tmp_path: Path) -> Path:
 
 
 def dial(
-    lab: Lab, folder: Path, kafka: Path | None, listener: str, lines: Mapping[str, str], node: int = 1
+    lab: Lab,
+    folder: Path,
+    kafka: Path | None,
+    listener: str,
+    lines: Mapping[str, str],
+    node: int = 1,
+    attempts: Attempts | None = None,
 ) -> WitnessRow:
     """Returns the row of a node that dials this listener of the only controller."""
     data = folder / "data"
@@ -74,7 +80,7 @@ def dial(
     }
     file = folder / "controller.properties"
     file.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
-    return witness(file, timeout_s=5.0, log=VoterSetReader(), kafka=kafka)
+    return witness(file, timeout_s=5.0, attempts=attempts or Attempts(), kafka=kafka)
 
 
 def gssapi(realm: KerberosRealm) -> Mapping[str, str]:
@@ -148,6 +154,45 @@ def test_a_password_of_another_config_provider_is_read_by_kafka(
         (Reached.NO, DialStep.LOGIN),
         "Authentication failed: Invalid username or password",
     )
+
+
+def test_kafkas_tools_dial_again_once_something_has_changed(
+    lab: Lab, realm: KerberosRealm, kafka: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_OPTS", options(lab, realm, tmp_path))
+    dials, attempts, dialled = [], Attempts(), KafkaTools.dial
+
+    def counted(tools: KafkaTools, endpoint: str, cluster_id: str | None) -> Outcome:
+        dials.append(endpoint)
+        return dialled(tools, endpoint, cluster_id)
+
+    monkeypatch.setattr(KafkaTools, "dial", counted)
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_bytes(lab.security.ca_file.read_bytes())
+    password = lab.security.passwords[ADMIN]
+
+    def again(**lines: str) -> tuple[tuple[Reached, DialStep | None], int]:
+        plain = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{ADMIN}"'
+        login = {
+            "sasl.mechanism.controller.protocol": "PLAIN",
+            "listener.name.ctl.plain.sasl.jaas.config": f'{plain} password="{password}";',
+            "ssl.truststore.location": str(trusted),
+            **lines,
+        }
+        (peer,) = dial(lab, tmp_path, kafka, CONTROLLER, login, attempts=attempts).peers
+        return outcome(peer), len(dials)
+
+    reached = Reached.YES, None
+    assert [again() for _ in range(3)] == [(reached, 1)] * 3
+    assert again(**{"ssl.protocol": "TLSv1.2"}) == (reached, 2), "its properties"
+    trusted.write_bytes(trusted.read_bytes() + b"\n")
+    assert [again() for _ in range(2)] == [(reached, 3)] * 2, "a file that they name"
+    password = "another"
+    assert again() == ((Reached.NO, DialStep.LOGIN), 4), "the login"
+    password = lab.security.passwords[ADMIN]
+    assert again() == (reached, 5)
+    monkeypatch.setattr("connectors.witness.dial._DIALS_AGAIN_S", 0.0)
+    assert again() == (reached, 6), "it is too long ago"
 
 
 def test_a_folder_without_kafka_is_refused(lab: Lab, tmp_path: Path) -> None:

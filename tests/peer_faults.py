@@ -90,14 +90,15 @@ def _lets_in_the_monitor_alone(_lab: PeerLab) -> Change:
     return {"super.users": f"User:{MONITOR}"}
 
 
-def _login(lab: PeerLab, own: str, *accepted: str) -> Change:
+def login(lab: PeerLab, own: str, *accepted: str) -> Change:
+    """Returns the login of a node on the controller listener, and whose logins it accepts there."""
     of = lab.security.passwords
     users = " ".join(f'user_{name}="{of[name]}"' for name in accepted)
     return {_LOGIN: f'{_PLAIN} required username="{own}" password="{of[own]}" {users};'}
 
 
 def _knows_the_login_of_the_monitor_alone(lab: PeerLab) -> Change:
-    return _login(lab, ADMIN, MONITOR)
+    return login(lab, ADMIN, MONITOR)
 
 
 def _has_a_key_that_the_others_cannot_use(lab: PeerLab) -> Change:
@@ -155,7 +156,7 @@ PEER_FAULTS = (
     PeerFault(
         name="it does not know the login of one other controller",
         step=DialStep.LOGIN,
-        changed=lambda lab: _login(lab, ADMIN, ADMIN, MONITOR),
-        by=lambda lab: _login(lab, SECOND, ADMIN, *USERS),
+        changed=lambda lab: login(lab, ADMIN, ADMIN, MONITOR),
+        by=lambda lab: login(lab, SECOND, ADMIN, *USERS),
     ),
 )

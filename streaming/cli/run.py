@@ -103,7 +103,8 @@ class RelayOptions(options.GatherOptions):
     listen: Annotated[
         str | None,
         typer.Option(
-            help="Serve /metrics, /healthz and /readyz of the relay at this address.", metavar="127.0.0.1:9848"
+            help="Serve /metrics, /healthz and /readyz of the relay at this address, and take the rows of witnesses.",
+            metavar="127.0.0.1:9848",
         ),
     ] = None
 

@@ -18,6 +18,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
+from flask import Blueprint
+
 from connectors.errors import JournalError, UsageError
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.cluster_id_lookup import identify
@@ -44,6 +46,7 @@ from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import RELAY, CheckpointSource, record_source, require_source
 from streaming.web.application import JobHealth, health_endpoints
 from streaming.web.server import Server
+from streaming.web.witness_reports import witness_reports
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +114,7 @@ def _run(
         stack.callback(relay.stop)
         exported = relay_registry(relay.now)
         if server is not None:
-            server.show([relay_health(relay.now), metrics_endpoint(exported)])
+            server.show([relay_health(relay.now), metrics_endpoint(exported), relay.reports()])
         stack.enter_context(OtlpExport(exported, config.otlp_target, service="kraftwatch-relay"))
         relay.say(say)
         while not stop.is_set() and not found.answers:
@@ -165,8 +168,8 @@ class Relay:
         with JournalWriter(folder.journal):
             # A reader needs an existing journal.
             self._journal = JournalReader(folder.journal)
-        ids = {name: connection.cluster_id or "" for name, connection in clusters.items()}
-        self._forwarder = Forwarder(self._journal, section, ids, name)
+        self._ids = {name: connection.cluster_id or "" for name, connection in clusters.items()}
+        self._forwarder = Forwarder(self._journal, section, self._ids, name)
         self._gatherer = self._started_gatherer()
         self.restate = restate
         """Makes the next `run_once` read every log again from its start."""
@@ -217,6 +220,12 @@ class Relay:
         """Stops the gatherer and sends its last rows."""
         self._gatherer.stop()
         self._forwarder.close(_LAST_ROWS_S)
+
+    def reports(self) -> Blueprint:
+        """Returns the path at which the hosts of nodes report what they see."""
+        forwarder = self._forwarder
+        # A restart replaces the gatherer.
+        return witness_reports(self._ids, lambda: forwarder.written, lambda *row: self._gatherer.report_witness(*row))
 
     def now(self) -> RelayNow:
         """Returns what /metrics and /healthz show."""

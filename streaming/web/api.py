@@ -38,6 +38,7 @@ from streaming.web.application import add_response_headers
 from streaming.web.cluster_view import restart_json
 from streaming.web.fleet_view import NO_CLUSTER, FleetView, fleet_json, time_parameter
 from streaming.web.past_states import ReplayingError
+from streaming.web.witness_reports import ACCEPTED, NOT_TAKEN, other_cluster
 
 BodyT = TypeVar("BodyT", bound=BaseModel)
 DOCUMENT_PATH: Final = "/api/openapi.json"
@@ -219,7 +220,7 @@ class Api:
         """Takes what the host of a controller sees of the others as an observation of the cluster."""
         report = self._stored.report_witness
         if report is None:
-            return {"status": "relays gather this job's clusters: give the rows to the commands (--witness FILE)"}, 501
+            return {"status": "relays gather this job's clusters: report to them (--listen of the relay)"}, 501
         row, status, known = parsed_row(request.get_data()), self._status(name), self.view.store.names
         if status is None and name not in known and all(map(self._status, known)):
             return NO_CLUSTER, 404
@@ -228,8 +229,8 @@ class Api:
         if (problem := _foreign(row, status)) is not None:
             return {"status": problem}, 409
         if not report(status.cluster, row):
-            return {"status": "the gatherer does not take it now: try again"}, 503
-        return {"status": "accepted"}, 202
+            return NOT_TAKEN
+        return ACCEPTED
 
     def document(self) -> ResponseReturnValue:
         """Returns the OpenAPI document."""
@@ -465,8 +466,8 @@ def _voters(status: ClusterStatus) -> frozenset[NodeId]:
 
 def _foreign(row: WitnessRow, status: ClusterStatus) -> str | None:
     """Returns why a row is none of a cluster; None if it is one."""
-    if row.cluster_id != status.cluster_id:
-        return f"cluster_id: the row is of cluster id {row.cluster_id}, not {status.cluster_id}"
+    if (problem := other_cluster(row, status.cluster_id)) is not None:
+        return problem
     # A broker observes the log, unless it does not reach the leader.
     others = {one.id for one in status.current_observers} | {*(status.brokers.fenced if status.brokers else ())}
     if row.node in _voters(status) | others:

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 import requests
 
+from deploy.lab.addresses import Ports
 from deploy.lab.lab import Lab
 from tests.cli.program import kraftwatch
 from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, section
 from tests.job.conftest import await_fetches_of_all_voters
+from tests.job.relay_process import RelayProcess
 from tests.lab import Lab as SecuredLab
 from tests.lab_security import ADMIN
 
@@ -33,19 +35,30 @@ RULE, EVERY = "peer-unreachable", "10s"
 
 
 @contextmanager
-def reporting(lab: Lab, nodes: Sequence[int], job: ConfiguredJob, token: Path) -> Iterator[None]:
-    """Runs the witness of each of these controllers."""
+def reporting(lab: Lab, nodes: Sequence[int], folder: Path, token: Path, *addresses: str) -> Iterator[None]:
+    """Runs the witness of each of these nodes."""
     with ExitStack() as stack:
         for node in nodes:
             file = lab.node(node).properties_file
-            words = ["witness", str(file), "--every", EVERY, "--report", f"http://{job.address}"]
-            log = stack.enter_context((job.folder / f"witness-{node}.log").open("ab"))
+            to = [word for address in addresses for word in ("--report", f"http://{address}")]
+            words = ["witness", str(file), "--every", EVERY, *to]
+            log = stack.enter_context((folder / f"witness-{node}.log").open("ab"))
             process = subprocess.Popen(
                 [sys.executable, "-m", "streaming", *words, "--token-file", str(token)], stdout=log, stderr=log
             )
             stack.callback(process.wait)
             stack.callback(process.terminate)
         yield
+
+
+def login(lab: SecuredLab) -> Mapping[str, str]:
+    return {
+        "security_protocol": "SASL_SSL",
+        "ssl_cafile": str(lab.security.ca_file),
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": MONITOR,
+        "sasl_plain_password": lab.security.passwords[MONITOR],
+    }
 
 
 def assert_equal(found: object, expected: object) -> None:
@@ -60,15 +73,8 @@ def test_a_controller_that_denies_its_peers_is_told_before_the_leader_is_lost(la
     tokens = {name: tmp_path / name for name in ("page", "hosts")}
     for name, file in tokens.items():
         file.write_text(f"the token of {name}")
-    login = {
-        "security_protocol": "SASL_SSL",
-        "ssl_cafile": str(lab.security.ca_file),
-        "sasl_mechanism": "PLAIN",
-        "sasl_plain_username": MONITOR,
-        "sasl_plain_password": lab.security.passwords[MONITOR],
-    }
     job.write_config(
-        clusters=[section("prod", lab, **login)],
+        clusters=[section("prod", lab, **login(lab))],
         thresholds={RULE: {"hold": 5, "clear": 3}},
         listen_token_file=str(tokens["page"]),
         listen_witness_token_file=str(tokens["hosts"]),
@@ -116,7 +122,7 @@ def test_a_controller_that_denies_its_peers_is_told_before_the_leader_is_lost(la
         assert (exit_code, seen in restart["notes"]) == (0, True)
 
     with job:
-        with reporting(lab, lab.controllers, job, tokens["hosts"]):
+        with reporting(lab, lab.controllers, job.folder, tokens["hosts"], job.address):
             eventually(is_safe_by_their_own_eyes, within_s=120)
             fires()
             pairs = [(by, of) for by in lab.controllers for of in lab.controllers if by != of]
@@ -155,7 +161,78 @@ def test_a_controller_that_denies_its_peers_is_told_before_the_leader_is_lost(la
         file.write_text(properties, encoding="utf-8")
         lab.start(*lab.controllers, wait=False)
         await_fetches_of_all_voters(lab)
-        with reporting(lab, lab.controllers, job, tokens["hosts"]):
+        with reporting(lab, lab.controllers, job.folder, tokens["hosts"], job.address):
             eventually(fires, within_s=120)
             eventually(is_safe_by_their_own_eyes, within_s=60)
             eventually(partial(loss_is_survived, 0), within_s=60)
+
+
+def test_rows_reach_a_job_by_the_relay_that_writes(lab: SecuredLab, topic_lab: Lab, tmp_path: Path) -> None:
+    """The hosts report to both relays; the one that writes is killed."""
+    ports, token = Ports(), tmp_path / "hosts"
+    token.write_text("the token of hosts")
+    relays = {
+        f"127.0.0.1:{ports.claim()}": RelayProcess(
+            tmp_path / name, topic_lab, topic="witnessed", clusters=[section("prod", lab, **login(lab))]
+        )
+        for name in ("one", "two")
+    }
+    for address, relay in relays.items():
+        relay.keys = {"listen_witness_token_file": str(token)}
+        relay.start("--listen", address)
+    job = ConfiguredJob(folder=tmp_path / "job", bootstrap=(), name="prod")
+    job.write_config(
+        clusters=[section("prod", lab)], source="kafka", relay=relay.section, thresholds={RULE: {"hold": 5, "clear": 3}}
+    )
+
+    def is_ready(address: str) -> bool:
+        try:
+            return bool(requests.get(f"http://{address}/readyz", timeout=60).json() == {"status": "ready"})
+        except requests.ConnectionError:
+            return False
+
+    def writing() -> str:
+        found = [*filter(is_ready, relays)]
+        assert len(found) == 1, found
+        return found[0]
+
+    def status() -> Mapping[str, Any]:
+        answer = requests.get(f"http://{job.address}/api/clusters/prod", timeout=60)
+        assert answer.ok, answer.text
+        assert answer.json()["status"] is not None
+        found: Mapping[str, Any] = answer.json()
+        return found
+
+    def all_reach_each_other(since: str = "") -> str:
+        reaches = status()["status"]["reaches"]
+        assert [one["reached"] for one in reaches] == ["yes"] * 6, reaches
+        oldest = min(str(one["seen_at"]) for one in reaches)
+        assert oldest > since, reaches
+        return oldest
+
+    def fires(*subjects: str) -> None:
+        assert [one["subject"] for one in status()["firing"] if one["rule"] == RULE] == [*subjects]
+
+    denying, *_ = lab.followers
+    try:
+        with job, reporting(lab, lab.controllers, tmp_path, token, *relays):
+            seen = eventually(all_reach_each_other, within_s=180)
+            first = eventually(writing, within_s=60)
+            relays[first].kill()
+            del relays[first]
+            eventually(writing, within_s=90)
+            eventually(partial(all_reach_each_other, seen), within_s=120)
+
+            file = lab.node(denying).properties_file
+            properties = file.read_text(encoding="utf-8")
+            lab.stop(denying)
+            file.write_text(f"{properties}super.users=User:{MONITOR}\n", encoding="utf-8")
+            lab.start(denying)
+            eventually(partial(fires, f"voter {denying}"), within_s=120)
+            lab.stop(denying)
+            file.write_text(properties, encoding="utf-8")
+            lab.start(denying)
+            eventually(fires, within_s=120)
+    finally:
+        for relay in relays.values():
+            relay.stop()

@@ -34,7 +34,7 @@ from tests.kafka.monitored_cluster import monitored_cluster_of
 from tests.lab import Lab
 from tests.lab_certificate_authority import LabCertificateAuthority
 from tests.lab_security import ADMIN
-from tests.peer_faults import PEER_FAULTS, PeerFault, PeerLab
+from tests.peer_faults import MONITOR, PEER_FAULTS, SECOND, USERS, PeerFault, PeerLab, login
 
 pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.timeout(900)]
 _AUTHORIZER = """
@@ -43,6 +43,7 @@ super.users=User:admin
 """
 _FATAL = "Received cluster authorization error"
 _UNKNOWN = 3
+RULE = "peer-unreachable"
 _OFTEN = 5
 """A leader that is followed commits a record every half second: in so many answers of a command it is seen."""
 
@@ -241,7 +242,7 @@ class Asked:
 
     def rows(self) -> list[str]:
         options = []
-        for node in self.quorum.controllers:
+        for node in (*self.quorum.controllers, *self.quorum.brokers):
             file = self.folder / f"row-{node}.json"
             file.write_text(program.kraftwatch("witness", self.quorum.node(node).properties_file, "--json").stdout)
             options += ["--witness", str(file)]
@@ -290,7 +291,7 @@ def _is_seen_before_the_loss(quorum: PeerLab, tmp_path: Path, fault: PeerFault) 
     found = asked.said("check", *asked.rows())[1]["findings"]
     severity = "warning" if survives else "critical"
     named = {(one["rule"], one["subject"], one["severity"]) for one in found}
-    assert {("peer-unreachable", f"voter {node}", severity) for node in changed} <= named
+    assert {(RULE, f"voter {node}", severity) for node in changed} <= named
 
     quorum.kill(leader)
 
@@ -307,6 +308,48 @@ def _is_seen_before_the_loss(quorum: PeerLab, tmp_path: Path, fault: PeerFault) 
         quorum.await_state(lambda state: state.high_watermark > max(first, 0) + _OFTEN, what="commits")
     else:
         eventually(nothing_is_committed, within_s=60)
+
+
+def test_a_broker_that_one_controller_denies_is_fenced_once_that_one_leads(tmp_path: Path) -> None:
+    """Each controller reaches each other one; the broker's own host alone shows it."""
+    with PeerLab(tmp_path / "lab", controllers=3, brokers=1) as quorum:
+        leader, (denying, _), (broker,) = quorum.leader, quorum.followers, quorum.brokers
+        asked = Asked(quorum=quorum, folder=tmp_path, leader=leader)
+        restart_with(quorum, broker, login(quorum, SECOND, ADMIN, *USERS))
+        eventually(partial(asked.is_answered, 0, with_rows=True), within_s=90)
+
+        restart_with(quorum, denying, {"super.users": f"User:{ADMIN};User:{MONITOR}"})
+
+        def is_told() -> None:
+            exit_code, answer = asked.said("safe-to-restart", str(leader), *asked.rows())
+            assert (exit_code, answer["safe"]) == (2, False), answer
+            assert [one.partition(" (")[0] for one in answer["against"]] == [
+                f"broker {broker} does not reach controller {denying}"
+            ]
+            (found,) = (one for one in asked.said("check", *asked.rows())[1]["findings"] if one["rule"] == RULE)
+            assert (found["subject"], found["severity"]) == (f"voter {denying}", "warning")
+            assert found["evidence"]["not_reached_by"].keys() == {str(broker)}
+
+        eventually(is_told, within_s=90)
+        for node in (denying, *quorum.controllers):
+            exit_code, answer = asked.said("safe-to-restart", str(node), *asked.rows())
+            assert exit_code == (2 if node == leader else 0), (node, answer)
+        ended = program.kraftwatch("witness", quorum.node(broker).properties_file)
+        assert (ended.exit_code, f"controller {denying}" in ended.stdout) == (1, True)
+
+        def denying_leads() -> None:
+            if (now := quorum.leader) != denying:
+                quorum.stop(now)
+                quorum.await_leader(*(node for node in quorum.controllers if node != now))
+                quorum.start(now)
+            assert quorum.leader == denying
+
+        def is_fenced() -> None:
+            fenced = asked.said("status")[1]["brokers"]["fenced"]
+            assert broker in fenced or not quorum.node(broker).running
+
+        eventually(denying_leads, within_s=180)
+        eventually(is_fenced, within_s=60)
 
 
 def restart_with(quorum: PeerLab, node: int, properties: Mapping[str, str]) -> None:

@@ -275,7 +275,9 @@ def test_a_row_of_another_place_is_refused(tmp_path: Path, served: Served) -> No
     with Served(tmp_path, relayed=True) as relayed:
         answer = relayed.send("POST", "/api/clusters/prod/witness", ROW, WITNESS)
     assert answer.status_code == 501
-    assert checked(answer, "post", WITNESS_PATH)["status"].startswith("relays gather this job's clusters")
+    assert checked(answer, "post", WITNESS_PATH)["status"].startswith(
+        "relays gather this job's clusters: report to them"
+    )
 
 
 def test_the_token_of_a_host_reports_and_does_nothing_else(served: Served) -> None:

@@ -27,7 +27,7 @@ from rules.facts.quorum import Facts
 from rules.facts.voter_changes import half_done
 from rules.facts.witnesses import why_unreached
 from rules.finding import Finding, Thresholds
-from rules.formatting import and_join, ms_text, needed_text, plural
+from rules.formatting import and_join, ms_text, needed_text, numbered, plural
 from rules.model.history import NodeKind
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import majority
@@ -312,10 +312,10 @@ def _fenced_brokers(facts: Facts, leader: NodeId) -> Iterable[str]:
     for voter in facts.nodes.voters:
         dials = {by: dial for by, dial in seen.unreached_by_all(voter.id).items() if by in brokers}
         if voter.id != leader and not voter.is_down and dials:
-            do, are = ("does", "it is") if len(dials) == 1 else ("do", "they are")
+            do, are = ("does", "is") if len(dials) == 1 else ("do", "are")
             yield (
                 f"{seen.named(*dials)} {do} not reach controller {voter.id} ({why_unreached(dials)}): if that one is "
-                f"elected, {are} fenced"
+                f"elected, {numbered('broker', dials)} {are} fenced"
             )
 
 

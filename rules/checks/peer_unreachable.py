@@ -72,7 +72,8 @@ def _finding(facts: Facts, of: NodeId, dials: Mapping[NodeId, PeerDial], thresho
     )
     return Finding(
         subject=_subject(of),
-        severity=Severity.CRITICAL if left.value is not None and left.value <= 0 else Severity.WARNING,
+        # Who has no vote decides nothing.
+        severity=Severity.CRITICAL if by_voters and left.value is not None and left.value <= 0 else Severity.WARNING,
         summary=statement(
             Statement(f"{unreached_text(seen, of, dials)}{_if_it_leads(facts, of, dials)}", *takes_part),
             Statement(spare, failures_claim(left)) if spare else "",

@@ -260,7 +260,7 @@ QUORUM_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
     ),
     MetricSpec(
         "witness_row_timestamp_seconds",
-        "When the newest row of a controller's host was made, in seconds since 1970; absent without one.",
+        "When the newest row of a node's host was made, in seconds since 1970; absent without one.",
         lambda sample: {
             (str(one.by),): None if one.seen_at_ms is None else one.seen_at_ms / 1000 for one in sample.status.reaches
         },

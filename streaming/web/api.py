@@ -345,7 +345,7 @@ OPERATIONS: Final[Sequence[Operation]] = (
     Operation(
         method="post",
         path="/api/clusters/{name}/witness",
-        summary="Report what the host of a controller sees of the others, as `kraftwatch witness --json` prints it",
+        summary="Report what the host of a node sees of the controllers, as `kraftwatch witness --json` prints it",
         body=WitnessRow,
         answer=objects.Problem,
         does=Api.report_witness,

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.logdir.log_dir_reader import VoterSetReader
-from connectors.witness.dial import witness
+from connectors.witness.dial import Attempts, witness
 from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
 from tests.kafka.monitored_cluster import monitor_cluster
@@ -73,7 +72,7 @@ def test_a_controller_that_ends_before_it_listens_is_found_by_its_host(lab: Make
     with monitor_cluster(quorum, tmp_path) as monitor:
 
         def reported(rule: str) -> None:
-            row = witness(node.properties_file, timeout_s=2.0, log=VoterSetReader())
+            row = witness(node.properties_file, timeout_s=2.0, attempts=Attempts())
             monitor.gatherer.report(replace(row, every_ms=10_000))
             assert rule in monitor.rules, monitor.alert_lines()
 

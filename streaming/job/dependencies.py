@@ -1,6 +1,6 @@
 """What a job needs of other programs and of its machine, and what of it is missing now.
 
-The start-up names what it waits for (`expected`, `missing`). While the job runs, `Checks` asks what may be the reason
+The start-up names what it waits for (`missing`). While the job runs, `Checks` asks what may be the reason
 that no batch is delivered. Each beginning and each end is one line on the terminal and in the log; /healthz, the page,
 /metrics and the rule `monitor-degraded` show what is missing.
 """
@@ -8,8 +8,7 @@ that no batch is delivered. Each beginning and each end is one line on the termi
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -101,19 +100,6 @@ class Dependencies:
             ended = self._missing.pop(name, None)
         if ended is not None:
             self.say(f"{name}: it is there again after {duration(_since(ended[1]))}")
-
-    @contextmanager
-    def expected(self, name: Dependency, why: str, *, within_s: float) -> Iterator[None]:
-        """Notes that it is missing if the block takes longer; after the block, it is there or the job ends."""
-        timer = threading.Timer(within_s, self.missing, (name, why))
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-            timer.join()
-            self.found(name)
 
 
 def _since(at: float) -> Millis:

@@ -18,7 +18,7 @@ from streaming.pipeline.output_rows import EvaluationTimes
 from streaming.pipeline.topic_files import TopicState
 from streaming.replay.cluster_settings import ClusterSettings
 
-_READ_S: Final = 10.0
+_READ_S: Final = 3.0
 """If a topic was read to its end so recently, Spark works: between two batches, it asks once a second."""
 _MOST_UNWRITTEN: Final = 10_000
 

@@ -2,11 +2,15 @@
 
 The query is started again inside the job, on a new session of Spark if that is necessary, whatever has ended it: Java
 or Spark's Python processes were killed, the host was suspended, the disk was full. So is one that hangs. Meanwhile the
-understudy counts, and what is missing is Spark (`Restarts`).
+understudy counts, and what is missing is Spark (`Restarts`). Nothing waits for a start of Spark, the first one or a
+later one: it is a call in a thread of its own, and what it starts is put into effect by the thread that waits.
 """
 
 import logging
+import threading
 from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -40,26 +44,31 @@ from streaming.pipeline.spark.errors import (
     FullDiskError,
     HangingError,
     JobError,
+    NoMasterError,
     NoNewStateError,
     StateError,
     SubmittedSparkError,
     error_cause,
-    stop_ignoring_errors,
 )
 from streaming.pipeline.spark.internals import answers, kill_java
 from streaming.pipeline.spark.python_worker import shared_token
 from streaming.pipeline.spark.remote_checkpoint import use_remote_checkpoint
-from streaming.pipeline.spark.spark_files import SparkFiles
+from streaming.pipeline.spark.spark_call import SparkCall, stop_ignoring_errors
 from streaming.pipeline.spark.spark_session import empty_folder, start_spark
 from streaming.pipeline.topic_files import TopicState
 from streaming.pipeline.understudy import Understudy
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.status_store import Engine
 
 log = logging.getLogger(__name__)
 _SIGNAL_S: Final = 0.5
 """So long after an end of the query a signal may come that explains it."""
-_SILENT_S: Final = 60.0
+_STARTS_S: Final = 20.0
+"""A local Spark starts within seconds; a cluster's master may take longer to accept the job."""
+_UNDERSTUDY_S: Final = 50.0
 """After so long without a batch, the understudy counts: the query may hang, or the batch takes long."""
+_SILENT_S: Final = 60.0
+"""After so long, Spark is missing: by then, what the alert says of the understudy is so."""
 
 
 class Monitoring:
@@ -79,20 +88,27 @@ class Monitoring:
         self._understudy: Understudy | None = None
         self._known: InitialState | None = None
         self._spark: SparkSession | None = None
-        self._query: Query | None = None
+        self._start: SparkCall | None = None
+        """The start of what does not run of Spark, while it is in progress."""
+        self._settings: Mapping[str, ClusterSettings] | None = None
+        """Those of the query; None before its first start."""
         self._restarts = Restarts(checkpoint.new_state_advice)
         self._silence, self._waiting = Waiting(), Waiting()
         """For how long there were rows and no batch; and nothing else was missing that a batch waits for."""
+        self._replacing = threading.RLock()
+        """Held while the input and the understudy are replaced, by a reload or for a new state."""
 
     def begin(self, deliver: Deliver, notifying: Notifying) -> None:
-        """Evaluates from now on: the understudy counts until Spark does."""
+        """Evaluates from now on: the understudy counts until Spark does, which `wait` starts."""
         self._deliver, self._notifying = deliver, notifying
+        self._query = Query(self.checkpoint, deliver, trigger_s=self._running.config.trigger_s)
         self._begin_understudy(renewed=True)
 
     def stop(self) -> None:
         """Ends the understudy and the gatherer."""
-        self._end_understudy()
-        self.input.stop()
+        with self._replacing:
+            self._end_understudy()
+            self.input.stop()
 
     @property
     def spark(self) -> SparkSession | None:
@@ -125,20 +141,17 @@ class Monitoring:
 
     def _begin_understudy(self, *, renewed: bool = False) -> None:
         """Lets the understudy count for each cluster, unless it does; `renewed`: with what changed, or was lost."""
-        settings = self._running.identified.settings
-        if not renewed and self._understudy is not None and self._understudy.counts_for(settings):
-            return
-        self._end_understudy()
-        self._known = None if renewed else self._known
-        self._rows = self.input.rows(self._running.config, settings)
-        self._understudy = Understudy(
-            self._rows,
-            settings,
-            initial=self._initial().encoded(settings),
-            deliver=self._deliver,
-            notifying=self._notifying,
-        )
-        self._understudy.start()
+        with self._replacing:
+            settings = self._running.identified.settings
+            if not renewed and self._understudy is not None and self._understudy.counts_for(settings):
+                return
+            self._end_understudy()
+            self._known = None if renewed else self._known
+            self._rows = self.input.rows(self._running.config, settings)
+            self._understudy = Understudy(
+                self._rows, settings, self._processor(settings), deliver=self._deliver, notifying=self._notifying
+            )
+            self._understudy.start()
 
     def _initial(self) -> InitialState:
         """Returns what both engines begin with where a cluster has no state: made before either records an alert."""
@@ -153,90 +166,87 @@ class Monitoring:
             self._understudy.stop()
             self._understudy = None
 
-    def start_spark(self) -> SparkSession:
-        """Starts a session, in which the query runs from its next start on. Raises KraftwatchError if none starts."""
-        config = self._running.config
-        self._spark = start_spark(
-            master=config.master,
-            logs=self.checkpoint.logs,
-            settings={**config.pipeline.spark_settings(), **config.spark},
-            local_files=self.checkpoint.shared_folder is not None,
-        )
-        # Spark's context has replaced the handler of SIGINT.
-        self._stop.install()
-        return self._spark
-
-    def start_query(self, spark: SparkSession) -> None:
-        """Starts the streaming query; with a new state, if it cannot continue with the stored one."""
-        if self.checkpoint.uri is not None:
-            # Of files on this machine the start-up has done it.
-            self._check_remote_state(spark_files(spark, self.checkpoint))
-        self._query = Query(
-            spark,
-            self.checkpoint,
-            self._deliver,
-            query_topic(self._running.config, self.checkpoint),
-            trigger_s=self._running.config.trigger_s,
-        )
-        try:
-            self._start_processor(self._query)
-        except JobError as problem:
-            self._plan_restart(problem)
-
-    def _check_remote_state(self, files: SparkFiles) -> None:
-        record_spark_uri(self.checkpoint, files)
-        why = self.checkpoint.why_no_state(self._running.config.pipeline.partitions, files)
-        if why is not None:
-            self._set_state_aside(why)
-
     def wait(self, seconds: int) -> None:
-        """Waits while the query runs; starts it again, where it has ended, once that is due.
+        """Waits while the query runs; starts it where it does not, again once that is due.
 
-        Raises JobError if it ends again and again, or another job uses the checkpoint.
+        Raises:
+            UsageError: Spark's first start has found invalid input.
+            JobError: it ends again and again, or another job uses the checkpoint.
         """
-        query = self._query
-        if query is None:
-            return
         try:
             if self.input.only_understudy_has:
                 self._begin_understudy()
-            if self._restarts.problem is None:
-                query.wait(seconds)
-                self._look_for_batches(query)
+            if self._start is not None:
+                self._wait_for_start(self._start, seconds)
+            elif self._restarts.problem is None and self._query.runs:
+                self._query.wait(seconds)
+                self._look_for_batches()
             elif self._restarts.due_in_s > 0:
                 self._stop.wait(min(seconds, self._restarts.due_in_s))
             elif full_disk(self.checkpoint.folder) is not None:
                 # The alert about the disk says so.
                 self._stop.wait(seconds)
             else:
-                self._restart(self._restarts.problem, query)
+                self._begin_start(self._restarts.problem)
         except UnavailableStoreError:
             # What is missing says so: it goes on when the store answers.
+            self._start = None
             self._stop.wait(seconds)
         except JobError as problem:
             self._plan_restart(problem)
         except SPARK_ERRORS as problem:
-            why = f"the streaming query does not start: {error_cause(problem)}"
-            self._plan_restart(JobError(why))
-        if query.has_evaluated and self._restarts.problem is None and self._silence.for_s < _SILENT_S:
+            self._plan_restart(JobError(f"the streaming query does not start: {error_cause(problem)}"))
+        works = self._query.has_evaluated and self._restarts.problem is None and self._start is None
+        if works and self._silence.for_s < _SILENT_S:
             self._restarts.succeeded()
             self._dependencies.found(Dependency.SPARK)
 
-    def _look_for_batches(self, query: Query) -> None:
-        has_nothing = self.input.has_nothing
-        waits = [missing for missing in self._dependencies.now if missing.name is not Dependency.SPARK]
-        self._silence.look(query.progress, has_reason=has_nothing)
-        self._waiting.look(query.progress, has_reason=has_nothing or bool(waits))
+    def _begin_start(self, problem: JobError | None) -> None:
+        """Starts what does not run of Spark; `problem`: what has ended it, if it ran."""
+        self._start = SparkCall("start of Spark", partial(self._started, problem))
+
+    def _wait_for_start(self, start: SparkCall, seconds: int) -> None:
+        if not start.wait(seconds):
+            if self._spark is None and start.for_s >= _STARTS_S:
+                late = f"Spark has not started on --master {self._running.config.master} yet"
+                self._dependencies.missing(Dependency.SPARK, late, for_s=start.for_s)
+            self._look_for_batches()
+            return
+        self._start = None
+        self._restarts.started()
+        if self._settings != self._running.identified.settings:
+            # They were changed meanwhile.
+            self._begin_understudy(renewed=True)
+            self._restart_query(stopped=self._query.stop())
+
+    def _restart_query(self, *, stopped: bool) -> None:
+        if stopped:
+            self._begin_start(None)
+        else:
+            self._plan_restart(HangingError("Spark does not stop the query"))
+
+    def _look_for_batches(self) -> None:
+        progress, has_nothing = self._query.progress, self.input.has_nothing
+        # A cluster may have no room for a long time.
+        accepts = self._spark is not None or self._running.config.master.startswith("local")
+        self._silence.look(progress, has_reason=has_nothing)
+        self._waiting.look(progress, has_reason=has_nothing or self._waits or not accepts)
         silent_s, waiting_s = self._silence.for_s, self._waiting.for_s
-        if silent_s >= _SILENT_S:
+        if silent_s >= _UNDERSTUDY_S:
             self._begin_understudy()
         # The first batch may take as long as a start.
-        if query.has_evaluated and waiting_s >= _SILENT_S:
+        if self._query.has_evaluated and waiting_s >= _SILENT_S:
             self._dependencies.missing(Dependency.SPARK, "Spark completes no batch", for_s=waiting_s)
         if waiting_s >= self._restarts.hangs_s:
             raise HangingError(f"Spark has completed no batch for {ms_text(Millis(round(1_000 * waiting_s)))}")
 
+    @property
+    def _waits(self) -> bool:
+        """Whether anything but Spark is missing."""
+        return any(missing.name is not Dependency.SPARK for missing in self._dependencies.now)
+
     def _plan_restart(self, problem: JobError) -> None:
+        self._start = None
         if isinstance(problem, CheckpointInUseError | SubmittedSparkError):
             raise problem
         # A signal to the whole process group ends Java before this process reads its own.
@@ -246,30 +256,34 @@ class Monitoring:
         full = None if isinstance(problem, HangingError) else full_disk(self.checkpoint.folder)
         if full is not None:
             problem = FullDiskError(f"{problem}; {full}")
-        self._restarts.failed(problem)
+        self._restarts.failed(problem, waits=self._waits)
         log.warning("Spark is started again: %s", problem)
         self._dependencies.missing(Dependency.SPARK, f"Spark is started again: {problem}")
         self._begin_understudy()
 
-    def _restart(self, problem: JobError, query: Query) -> None:
+    def _started(self, problem: JobError | None) -> None:
         """Starts the query that has ended with this problem, on a new session and with a new state if necessary."""
         # First: the store that knows what the query reads may not answer.
-        query.topic = query_topic(self._running.config, self.checkpoint)
-        answered = self._spark is not None and not isinstance(problem, HangingError) and answers(self._spark)
-        if not answered or self._restarts.of_session:
-            self._renew_session(query, problem)
-        # What has ended Java says nothing about the state.
-        why = self._why_no_state(query, problem) if answered else None
+        query_topic(self._running.config, self.checkpoint)
+        spark = self._spark
+        answered = spark is not None and not isinstance(problem, HangingError) and answers(spark)
+        if not answered or self._restarts.of_session or spark is None:
+            spark = self._new_session(problem)
+        why = None
+        if self._settings is None and self.checkpoint.uri is not None:
+            # Of files on this machine the start-up has done it.
+            why = self._why_no_remote_state(spark)
+        elif answered and problem is not None:
+            # What has ended Java says nothing about the state.
+            why = self._why_no_state(spark, problem)
         if why is not None:
             try:
                 self._set_state_aside(why)
             except StoreError as failed:
                 raise JobError(f"Spark's state cannot be set aside: {failed}") from failed
-            query.topic = query_topic(self._running.config, self.checkpoint)
-        self._start_processor(query)
-        self._restarts.started()
+        self._start_processor(spark)
 
-    def _renew_session(self, query: Query, problem: JobError) -> None:
+    def _new_session(self, problem: JobError | None) -> SparkSession:
         before, self._spark = self._spark, None
         if not kill_java() and before is not None:
             if isinstance(problem, HangingError):
@@ -278,21 +292,42 @@ class Monitoring:
                 raise JobError("spark-submit's Java process has ended: submit the job again")
             stop_ignoring_errors(before.stop)
         try:
-            query.spark = self.start_spark()
-        # The disk may have become full since this restart began.
+            self._spark = self._started_session()
+        # The disk may have become full since this start began.
         except (KraftwatchError, OSError) as failed:
+            is_mistake = isinstance(failed, UsageError) and not self._restarts.has_worked
+            if isinstance(failed, JobError) or is_mistake:
+                raise
             kind = FullDiskError if NO_SPACE in str(failed) else JobError
-            raise kind(f"Spark does not start: {failed}") from failed
+            raise kind(
+                str(failed) if isinstance(failed, KraftwatchError) else f"Spark does not start: {failed}"
+            ) from failed
+        if problem is None or isinstance(problem, NoMasterError):
+            self._dependencies.found(Dependency.SPARK)
+        return self._spark
 
-    def _why_no_state(self, query: Query, problem: JobError) -> str | None:
+    def _started_session(self) -> SparkSession:
+        config = self._running.config
+        return start_spark(
+            master=config.master,
+            logs=self.checkpoint.logs,
+            settings={**config.pipeline.spark_settings(), **config.spark},
+            local_files=self.checkpoint.shared_folder is not None,
+        )
+
+    def _why_no_remote_state(self, spark: SparkSession) -> str | None:
+        files = spark_files(spark, self.checkpoint)
+        record_spark_uri(self.checkpoint, files)
+        return self.checkpoint.why_no_state(self._running.config.pipeline.partitions, files)
+
+    def _why_no_state(self, spark: SparkSession, problem: JobError) -> str | None:
         """Returns why a query that ended cannot continue with its state; None if a restart of the query is enough."""
-        if query.has_evaluated or self._restarts.has_new_state or isinstance(problem, BusyError | FullDiskError):
+        if self._query.has_evaluated or self._restarts.has_new_state or isinstance(problem, BusyError | FullDiskError):
             return None
         if isinstance(problem, StateError):
             return problem.why
-        assert self._spark is not None, "a session was started"
         try:
-            return self._restarts.confirmed(unreadable_state(self._spark, self.checkpoint))
+            return self._restarts.confirmed(unreadable_state(spark, self.checkpoint))
         except JobError:
             # A file system that does not answer says nothing about the state.
             return None
@@ -304,24 +339,25 @@ class Monitoring:
             for problem in answered.unavailable.values():
                 raise NoNewStateError(why, str(problem))
             record_ids(self.checkpoint, self.checkpoint.cluster_ids(), answered)
-        # The gatherer has the journal, and knows what it has read of each log.
-        self._end_understudy()
-        self.input.stop()
-        try:
-            log.warning("%s", set_state_aside(self.checkpoint, why, self._spark))
-        finally:
-            self._restart_input()
-        self._restarts.has_new_state = True
-        self._begin_understudy(renewed=True)
+        with self._replacing:
+            # The gatherer has the journal, and knows what it has read of each log.
+            self._end_understudy()
+            self.input.stop()
+            try:
+                log.warning("%s", set_state_aside(self.checkpoint, why, self._spark))
+            finally:
+                self._restart_input()
+            self._restarts.has_new_state = True
+            self._begin_understudy(renewed=True)
 
     def stop_query(self) -> None:
-        """Stops the query after the batch in progress, and Java if that takes too long."""
-        if self._query is not None and not self._query.stop():
+        """Stops the query after the batch in progress, and Java if that takes too long, or it is starting."""
+        if self._start is not None or not self._query.stop():
             kill_java()
 
     def stop_spark(self) -> None:
         """Ends the session, if there is one."""
-        if self._spark is not None and not stop_ignoring_errors(self._spark.stop):
+        if self._start is not None or (self._spark is not None and not stop_ignoring_errors(self._spark.stop)):
             kill_java()
 
     def change(self, before: JobSpec) -> None:
@@ -331,36 +367,32 @@ class Monitoring:
             JobError: the gatherer could not be restarted.
         """
         now = self._running.identified
-        # One that has ended is started with the new processor, once that is due.
-        runs = self._restarts.problem is None
         changes = now.settings != before.settings
-        query = self._query if runs and changes else None
-        stopped = query is None or query.stop()
-        if changes:
-            self._end_understudy()
-        if now.clusters != before.clusters:
-            self.input.stop()
-            self._restart_input()
-        if changes:
-            self._begin_understudy(renewed=True)
-        if not stopped:
-            self._plan_restart(HangingError("Spark does not stop the query"))
-        elif query is not None:
-            query.topic = query_topic(self._running.config, self.checkpoint)
-            try:
-                self._start_processor(query)
-            except JobError as problem:
-                self._plan_restart(problem)
+        # What does not run is started with the new settings, or again with them.
+        runs = changes and self._start is None and self._restarts.problem is None
+        stopped = not runs or self._query.stop()
+        with self._replacing:
+            if changes:
+                self._end_understudy()
+            if now.clusters != before.clusters:
+                self.input.stop()
+                self._restart_input()
+            if changes:
+                self._begin_understudy(renewed=True)
+        if runs:
+            self._restart_query(stopped=stopped)
 
-    def _start_processor(self, query: Query) -> None:
-        settings = self._running.identified.settings
+    def _start_processor(self, spark: SparkSession) -> None:
         if self.checkpoint.uri is not None:
-            assert self._spark is not None, "it starts the query"
-            use_remote_checkpoint(self._spark, self.checkpoint.uri, spark_files(self._spark, self.checkpoint))
-        pages, gathers = self.checkpoint.pages, self._running.gathers
-        initial = self._initial().encoded(settings)
-        query.start(
-            ClusterProcessor(settings, initial=initial, spark_folder=pages, shared=self._shared, snapshots=gathers)
+            use_remote_checkpoint(spark, self.checkpoint.uri, spark_files(spark, self.checkpoint))
+        self._settings = self._running.identified.settings
+        processor = self._processor(self._settings, spark_folder=self.checkpoint.pages, shared=self._shared)
+        self._query.start(spark, processor, query_topic(self._running.config, self.checkpoint))
+
+    def _processor(self, settings: Mapping[str, ClusterSettings], **of_spark: Path | None) -> ClusterProcessor:
+        """Returns the processor of one of the engines: both begin with the same."""
+        return ClusterProcessor(
+            settings, initial=self._initial().encoded(settings), snapshots=self._running.gathers, **of_spark
         )
 
     def _restart_input(self) -> None:

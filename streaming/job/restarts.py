@@ -4,12 +4,19 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from streaming.pipeline.spark.errors import BusyError, FullDiskError, JobError, NoNewStateError, StateError
+from streaming.pipeline.spark.errors import (
+    BusyError,
+    FullDiskError,
+    JobError,
+    NoMasterError,
+    NoNewStateError,
+    StateError,
+)
 from streaming.web.application import START_S
 
 MOST: Final = 6
 """So many restarts in a row may complete no batch; then a supervisor starts the job again."""
-_NOT_COUNTED: Final = (BusyError, FullDiskError)
+_NOT_COUNTED: Final = (BusyError, FullDiskError, NoMasterError)
 _FIRST_S: Final = 1.0
 _LONGEST_S: Final = 30.0
 _HANGS_S: Final = 300.0
@@ -21,14 +28,18 @@ _SESSION_FROM: Final = 2
 
 
 class Restarts:
-    """The failures since a batch was completed. What time alone repairs does not count: a busy machine, a full disk."""
+    """The failures since a batch was completed.
+
+    What time alone repairs does not count: a busy machine, a full disk, a master or a file system that is away.
+    """
 
     def __init__(self, advice: str, clock: Callable[[], float] = time.monotonic) -> None:
         """`advice`: what helps if the job is started again and fails again; `clock` returns monotonic seconds."""
         self._advice, self._clock = advice, clock
         self._failures = 0
         self._due_at = 0.0
-        self._has_worked = False
+        self.has_worked = False
+        """Whether a batch was ever completed."""
         self.problem: JobError | None = None
         """Why what runs must be started again; None while it runs."""
         self.has_new_state = False
@@ -44,16 +55,19 @@ class Restarts:
     @property
     def hangs_s(self) -> float:
         """For so long the query may complete no batch now; the first one may take as long as a start."""
-        return max(float(_HANGS_S * 2**self._failures), 0.0 if self._has_worked else START_S)
+        return max(float(_HANGS_S * 2**self._failures), 0.0 if self.has_worked else START_S)
 
     @property
     def of_session(self) -> bool:
         """Whether the next start begins with a new session, although this one answers."""
         return self._failures >= _SESSION_FROM and not isinstance(self.problem, (*_NOT_COUNTED, StateError))
 
-    def failed(self, problem: JobError) -> None:
-        """Plans a start after a failure. Raises JobError if too many in a row have completed no batch."""
-        if not isinstance(problem, _NOT_COUNTED):
+    def failed(self, problem: JobError, *, waits: bool = False) -> None:
+        """Plans a start after a failure; `waits`: something else is missing, which explains it.
+
+        Raises JobError if too many in a row have completed no batch.
+        """
+        if not waits and not isinstance(problem, _NOT_COUNTED):
             if self._failures == MOST:
                 if isinstance(problem, NoNewStateError):
                     raise problem
@@ -71,7 +85,7 @@ class Restarts:
 
     def succeeded(self) -> None:
         """A batch was completed."""
-        self._failures, self._has_worked = 0, True
+        self._failures, self.has_worked = 0, True
         self.has_new_state = self._was_unreadable = False
 
     def confirmed(self, unreadable: str | None) -> str | None:

@@ -7,7 +7,7 @@ where the former one stopped; the Spark session, the checkpoint and the ledger s
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 
 from connectors.errors import KraftwatchError
 from connectors.process.signals import STOP, SignalFlag
@@ -18,7 +18,7 @@ from streaming.config.reload import ConfigFile
 from streaming.job import logging_setup
 from streaming.job.checkpoint_lease import CheckpointLease
 from streaming.job.cluster_identity import say_silent
-from streaming.job.dependencies import Dependencies, Dependency
+from streaming.job.dependencies import Dependencies
 from streaming.job.dependency_checks import dependency_checks
 from streaming.job.job import Job, started
 from streaming.job.serving import serve, serve_start
@@ -27,9 +27,6 @@ from streaming.pipeline.active_role import job_id
 from streaming.pipeline.checkpoint import Checkpoint
 
 log = logging.getLogger(__name__)
-_SPARK_S = 20.0
-"""A local Spark starts within seconds; a cluster's master may take longer to accept the job."""
-_CHECKPOINT_S = 15.0
 Print = Callable[[str], None]
 """Prints a line for the person at the terminal, on stderr."""
 
@@ -49,7 +46,7 @@ def run(config: Config, *, say: Print, file: ConfigFile | None = None) -> None:
             stack.enter_context(file)
         try:
             job = _started_job(config, checkpoint, file, stop, say, stack)
-            checks = _started_query(job, stop, say, stack)
+            checks = _checks(job, stop, say, stack)
             _run_until_stopped(job, checks, file, stop, say)
         except KraftwatchError:
             # A signal to the whole process group ends Java before this process reads its own signal; and what the
@@ -83,29 +80,16 @@ def _started_job(
     return job
 
 
-def _started_query(job: Job, stop: SignalFlag, say: Print, stack: ExitStack) -> Sequence[Callable[[], None]]:
-    """Starts Spark and the query; returns what is to be checked about once a second while it runs."""
-    config, checkpoint, dependencies = job.running.config, job.checkpoint, job.dependencies
+def _checks(job: Job, stop: SignalFlag, say: Print, stack: ExitStack) -> Sequence[Callable[[], None]]:
+    """Returns what is to be checked about once a second; `stack` ends Spark, which `Monitoring.wait` starts."""
+    config, checkpoint = job.running.config, job.checkpoint
     checks: list[Callable[[], None]] = []
     if config.store is not None and checkpoint.uri is not None:
         lease = CheckpointLease(
             job_database(config.store_place), job_id(checkpoint.folder), checkpoint.uri, stop=stop, say=say
         )
         checks.append(stack.enter_context(lease).require)
-    late = f"Spark has not started on --master {config.master} yet"
-    with dependencies.expected(Dependency.SPARK, late, within_s=_SPARK_S):
-        spark = job.monitoring.start_spark()
     stack.callback(job.monitoring.stop_spark)
-    # Files of this machine answer: there, only Spark takes long, on a busy one.
-    waits = (
-        nullcontext()
-        if checkpoint.uri is None
-        else dependencies.expected(
-            Dependency.CHECKPOINT, f"checkpoint {checkpoint.uri} does not answer", within_s=_CHECKPOINT_S
-        )
-    )
-    with waits:
-        job.monitoring.start_query(spark)
     checks.append(dependency_checks(job).run)
     return checks
 

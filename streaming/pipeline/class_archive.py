@@ -72,12 +72,9 @@ def _run_query(folder: Path, written: Path) -> None:
         notifying = Notifying(ledger, (), store=store)
         deliver = Deliver(notifying, quarantine_of(database), store=store)
         spark = start_spark(master="local[2]", logs=checkpoint.logs, settings={}, written_archive=written)
-        query = Query(spark, checkpoint, deliver)
-        query.start(
-            ClusterProcessor(
-                {_CLUSTER: ClusterSettings(name=_CLUSTER, bootstrap=(_ADDRESS,))}, spark_folder=checkpoint.pages
-            )
-        )
+        query = Query(checkpoint, deliver)
+        settings = {_CLUSTER: ClusterSettings(name=_CLUSTER, bootstrap=(_ADDRESS,))}
+        query.start(spark, ClusterProcessor(settings, spark_folder=checkpoint.pages))
         failed = FailedObservation(source=ObservationSource.QUORUM, endpoint=_ADDRESS, reason=Reason.REFUSED, detail="")
         for batch in range(2):
             row = Observation(

@@ -1,7 +1,6 @@
 """The streaming query: source -> processor -> deliver, restartable from its checkpoint."""
 
 import re
-import threading
 from collections.abc import Callable
 from functools import partial
 
@@ -25,9 +24,9 @@ from streaming.pipeline.spark.errors import (
     JobError,
     StateError,
     error_cause,
-    stop_ignoring_errors,
 )
 from streaming.pipeline.spark.internals import release
+from streaming.pipeline.spark.spark_call import SparkCall, stop_ignoring_errors
 from streaming.pipeline.topic_source import TopicSource
 from streaming.replay.state_codec import UnusableStateError
 
@@ -52,46 +51,43 @@ _REFUSED = re.compile(rf"{UsageError.__module__}\.{UsageError.__name__}: (.+)")
 class Query:
     """The query of a job. A changed processor needs a restarted query."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        checkpoint: Checkpoint,
-        deliver: Deliver,
-        topic: TopicSource | None = None,
-        *,
-        trigger_s: float = 0.0,
-    ) -> None:
-        """Creates the query without starting it. It reads the checkpoint's journal, or the topic if there is one.
+    def __init__(self, checkpoint: Checkpoint, deliver: Deliver, *, trigger_s: float = 0.0) -> None:
+        """Creates the query without starting it.
 
         `trigger_s`: a batch begins at least this long after the one before, in seconds.
         """
-        self.topic = topic
         self._trigger_s = trigger_s
         self.has_evaluated = False
         """Whether a batch was evaluated since the newest start: what Spark stores was readable then."""
-        self.spark = spark
-        """Of the next start."""
         self._checkpoint = checkpoint
         self._deliver = deliver
         self._running: StreamingQuery | None = None
-        self._end: _End | None = None
+        self._end: SparkCall | None = None
         self._starts = self._batches = 0
+
+    @property
+    def runs(self) -> bool:
+        """Whether it was started; `wait` says whether it has ended since."""
+        return self._end is not None
 
     @property
     def progress(self) -> tuple[int, int]:
         """How often it was started, and how many batches it has delivered: equal only while nothing happens."""
         return self._starts, self._batches
 
-    def start(self, processor: ClusterProcessor) -> None:
-        """Starts the query from the checkpoint, with this processor; raises as `wait`."""
-        self._running, self.has_evaluated = None, False
+    def start(self, spark: SparkSession, processor: ClusterProcessor, topic: TopicSource | None = None) -> None:
+        """Starts the query from the checkpoint, with this processor; raises as `wait`.
+
+        It reads the checkpoint's journal, or the topic if there is one.
+        """
+        self._running, self._end, self.has_evaluated = None, None, False
         self._starts += 1
         deliver = partial(self._deliver_batch, self._starts)
         try:
-            self._running = start(self.spark, self._checkpoint, processor, deliver, self.topic, self._trigger_s)
+            self._running = start(spark, self._checkpoint, processor, deliver, topic, self._trigger_s)
         except SPARK_ERRORS as problem:
             raise self._failure(f"does not start on {self._checkpoint.location}", problem) from problem
-        self._end = _End(self._running)
+        self._end = SparkCall("end of the query", self._running.awaitTermination)
 
     def _deliver_batch(self, started: int, frame: DataFrame, batch_id: int) -> None:
         self._deliver(frame, batch_id)
@@ -137,30 +133,6 @@ class Query:
     def stop(self) -> bool:
         """Stops the query; Spark repeats an unfinished batch after the next start. Returns whether it ended in time."""
         return self._running is None or stop_ignoring_errors(self._running.stop)
-
-
-class _End:
-    """Waits for the end of a query, in a thread of its own: if Java hangs, this call does not return."""
-
-    def __init__(self, running: StreamingQuery) -> None:
-        self._running = running
-        self._problem: Exception | None = None
-        self._ended = threading.Event()
-        threading.Thread(target=self._run, name="end of the query", daemon=True).start()
-
-    def wait(self, seconds: float) -> bool:
-        """Returns whether it has ended, after this time at most. Raises the error that has ended it."""
-        ended = self._ended.wait(seconds)
-        if self._problem is not None:
-            raise self._problem
-        return ended
-
-    def _run(self) -> None:
-        try:
-            self._running.awaitTermination()
-        except Exception as problem:  # noqa: BLE001 - it is raised in the thread that waits
-            self._problem = problem
-        self._ended.set()
 
 
 def start(

@@ -8,7 +8,7 @@ one behaviour: it counts until Spark has evaluated each cluster as far as it has
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from connectors.errors import KraftwatchError
@@ -18,7 +18,6 @@ from streaming.pipeline.cluster_processor import ClusterProcessor
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.notifying import Notifying
 from streaming.pipeline.output_rows import EvaluationTimes, by_cluster
-from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.status_store import Engine
 
 log = logging.getLogger(__name__)
@@ -54,16 +53,15 @@ class Understudy:
     def __init__(
         self,
         rows: UnderstudyRows,
-        settings: Mapping[str, ClusterSettings],
+        clusters: Iterable[str],
+        processor: ClusterProcessor,
         *,
-        initial: Mapping[str, bytes],
         deliver: Deliver,
         notifying: Notifying,
     ) -> None:
-        """Evaluates nothing yet. `settings` and `initial`: as of `ClusterProcessor`."""
-        self._rows, self._deliver, self._notifying = rows, deliver, notifying
-        self._processor = ClusterProcessor(settings, initial=initial, snapshots=True)
-        self._clusters = {*settings}
+        """Evaluates nothing yet."""
+        self._rows, self._processor, self._deliver, self._notifying = rows, processor, deliver, notifying
+        self._clusters = {*clusters}
         """For which it still counts."""
         self._own: dict[str, EvaluationTimes] = {}
         """Of its newest evaluation of each cluster."""
@@ -86,9 +84,9 @@ class Understudy:
         """Whether it has not ended."""
         return self._thread.is_alive()
 
-    def counts_for(self, clusters: Mapping[str, ClusterSettings]) -> bool:
+    def counts_for(self, clusters: Iterable[str]) -> bool:
         """Returns whether it counts for each of these clusters."""
-        return self.runs and clusters.keys() <= self._clusters
+        return self.runs and self._clusters.issuperset(clusters)
 
     def note_spark(self, evaluated: Mapping[str, EvaluationTimes]) -> None:
         """Notes how far Spark has evaluated clusters."""

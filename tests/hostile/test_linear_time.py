@@ -139,7 +139,7 @@ class Product:
 
     def error_of_spark(self, text: str) -> object:
         unused: Any = None
-        return Query(unused, Checkpoint(folder=self.folder), unused)._failure("failed", Exception(text))
+        return Query(Checkpoint(folder=self.folder), unused)._failure("failed", Exception(text))
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,8 @@
 """Spark does not evaluate: each fault is notified nevertheless, by every rule, and none twice when Spark goes on."""
 
+import os
 import random
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from streaming.demo.job_process import JobProcessError
 from tests.eventually import eventually
 from tests.in_background import in_background
 from tests.job.configured_job import ConfiguredJob, section
@@ -93,18 +96,28 @@ def test_each_fault_is_notified_once_while_java_is_suspended_and_resolves(job: C
 
 
 def test_a_fault_is_notified_while_spark_does_not_come_up(lab: Lab, tmp_path: Path) -> None:
-    continues = tmp_path / "continues"
+    """A configuration that changes meanwhile takes effect meanwhile."""
+    continues, second = tmp_path / "continues", tmp_path / "second.jsonl"
     job = ConfiguredJob(folder=tmp_path / "job", bootstrap=(), name="test")
     job.environment = {"JAVA_HOME": str(java_that_waits_for(continues))}
-    job.write_config(clusters=[section("test", lab, hosts_file=str(lab.hosts_file))], thresholds=HOLDS)
+    clusters = [section("test", lab, hosts_file=str(lab.hosts_file))]
+    job.write_config(clusters=clusters, thresholds=HOLDS)
     *_, single = lab.brokers
     lab.create_topic("waiting", assignment=[[single]] * 2)
+
+    def assert_second_is_notified() -> None:
+        assert second.exists()
+        assert '"partitions-offline"' in second.read_text()
 
     def fault() -> None:
         eventually(lambda: assert_counts(job, "understudy"), within_s=60)
         lab.kill(single)
         job.wait_for("partitions-offline", within_s=30)
-        assert health(job)["status"] != "ok"
+        changed = {**HOLDS, "quorum-shape": {"hold": 3_600}}
+        job.write_config(clusters=clusters, thresholds=changed, sinks=[f"jsonl:{job.jsonl}", f"jsonl:{second}"])
+        eventually(assert_second_is_notified, within_s=30)
+        eventually(lambda: assert_counts(job, "understudy"), within_s=30)
+        assert health(job)["status"] == "waiting for spark"
 
     def then_continues(_: Event) -> None:
         try:
@@ -122,6 +135,24 @@ def test_a_fault_is_notified_while_spark_does_not_come_up(lab: Lab, tmp_path: Pa
     finally:
         job.stop()
     assert [one.state for one in job.alerts() if one.rule == "partitions-offline"] == ["firing", "resolved"]
+
+
+def test_a_job_whose_spark_does_not_come_up_stops(lab: Lab, tmp_path: Path) -> None:
+    continues = tmp_path / "continues"
+    job = ConfiguredJob(folder=tmp_path / "job", bootstrap=(), name="test")
+    job.environment = {"JAVA_HOME": str(java_that_waits_for(continues))}
+    job.write_config(clusters=[section("test", lab, hosts_file=str(lab.hosts_file))])
+
+    def then_stops(_: Event) -> None:
+        try:
+            eventually(lambda: assert_counts(job, "understudy"), within_s=60)
+            os.kill(job.pid, signal.SIGTERM)
+            assert job.wait(30) == 0
+        finally:
+            continues.touch()
+
+    with in_background(then_stops), pytest.raises(JobProcessError, match="the job ended with exit code 0"):
+        job.start()
 
 
 @pytest.mark.long

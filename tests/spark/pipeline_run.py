@@ -85,10 +85,11 @@ class PipelineRun:
             gatherer=self,
             journal=JournalReader(self.checkpoint.journal),
         )
-        self.query = Query(self.spark, self.checkpoint, deliver)
+        self.query = Query(self.checkpoint, deliver)
         initial = initial_state(ledger.firing(), ledger.history(), now_ms=Millis(self.now_ms)).encoded(self.settings)
         self.query.start(
-            ClusterProcessor(self.settings, initial=initial, spark_folder=self.checkpoint.pages, snapshots=True)
+            self.spark,
+            ClusterProcessor(self.settings, initial=initial, spark_folder=self.checkpoint.pages, snapshots=True),
         )
 
     def request_polls(self, requests: Mapping[str, EvaluationTimes], by: Engine) -> None:

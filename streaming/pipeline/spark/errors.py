@@ -1,10 +1,6 @@
 """What calls to Spark raise, and the sentence in which a person reads it."""
 
-import logging
 import re
-import threading
-import warnings
-from collections.abc import Callable
 from typing import Final
 
 from py4j.protocol import Py4JError, Py4JNetworkError
@@ -13,27 +9,27 @@ from pyspark.errors import PySparkException
 from connectors.errors import KraftwatchError
 from connectors.settings.secret import redact
 
-log = logging.getLogger(__name__)
-
 SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
 """What a call to Spark raises: its own error, Java's error, or a lost connection to Java."""
 NO_SPACE: Final = "No space left on device"
 """Of a full disk, in the errors of Java and of Python."""
-_STOP_S: Final = 20.0
-"""How long a stop may take: a supervisor kills the job after 30 s."""
 _QUERY_ENDED = re.compile(r"\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception:\s*(.*?)\s*(?:SQLSTATE: \w+)?$")
 
 
 class JobError(KraftwatchError):
-    """What the job needs of Spark does not work now. A job that runs restarts the query, a start ends with it."""
+    """What the job needs of Spark does not work now: it is started again."""
 
 
 class BusyError(JobError):
-    """The query did not start only because the machine is busy: a later attempt does."""
+    """The query did not start only because the machine is busy, or lacks memory: a later attempt does."""
 
 
 class FullDiskError(JobError):
     """The query has ended because a disk is full: it goes on once that has room."""
+
+
+class NoMasterError(JobError):
+    """No master of Spark's cluster has accepted the job: it may be restarting, and a later attempt works."""
 
 
 class CheckpointInUseError(JobError):
@@ -76,23 +72,3 @@ def error_cause(problem: Exception) -> str:
     if (ended := _QUERY_ENDED.match(cause)) is not None:
         cause = ended[1] or "Spark gives no reason: see its log, spark.log"
     return redact(cause)[:500]
-
-
-def stop_ignoring_errors(stop: Callable[[], None]) -> bool:
-    """Stops what may be ending by itself already; the checkpoint does not depend on a clean stop.
-
-    Returns whether it has ended in time: a call of a Java that hangs does not return.
-    """
-    ended = threading.Event()
-
-    def run() -> None:
-        try:
-            # Of a Java that ends by itself meanwhile, Spark warns on stderr.
-            with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
-                stop()
-        except Exception as problem:  # noqa: BLE001 - an error while stopping must not hide the reason for the stop
-            log.debug("while stopping: %s", problem)
-        ended.set()
-
-    threading.Thread(target=run, name="stop", daemon=True).start()
-    return ended.wait(_STOP_S)

@@ -1,9 +1,10 @@
 """Spark's private names: what Spark has no public function for. An upgrade that breaks one breaks its test by name."""
 
-from typing import Any
+import subprocess
+from typing import IO, Any
 
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.context import SQLContext
 
@@ -30,6 +31,27 @@ def executor_count(spark: SparkSession) -> int:
 def has_java() -> bool:
     """Returns whether this process has started Spark's Java, or is connected to one."""
     return SparkContext._gateway is not None
+
+
+_launched: list[subprocess.Popen[bytes]] = []
+"""The Java process that this process has started last: one that hangs while it starts has no gateway."""
+
+
+def launch_java(settings: SparkConf, output: IO[bytes]) -> None:
+    """Starts Spark's Java with these settings, unless it runs, and waits until it answers; `output`: what it prints."""
+    if has_java():
+        return
+
+    def popen(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        _launched[:] = [subprocess.Popen(command, **options)]
+        return _launched[0]
+
+    module: Any = java_gateway
+    module.Popen = popen
+    try:
+        SparkContext._ensure_initialized(gateway=module.launch_gateway(settings, {"stdout": output, "stderr": output}))
+    finally:
+        module.Popen = subprocess.Popen
 
 
 def end_java(within_s: float) -> None:
@@ -69,14 +91,17 @@ def kill_java() -> bool:
     Returns False, and changes nothing, if another process has started Java (spark-submit).
     """
     gateway: Any = SparkContext._gateway
+    if gateway is not None and gateway.proc is None:
+        return False
+    for java in _launched:
+        # Also one that does not answer.
+        java.kill()
+        java.wait()
+        if java.stdin is not None:
+            java.stdin.close()
+    _launched.clear()
     if gateway is None:
         return True
-    if gateway.proc is None:
-        return False
-    # Also one that does not answer.
-    gateway.proc.kill()
-    gateway.proc.wait()
-    gateway.proc.stdin.close()
     if (server := getattr(SparkContext._active_spark_context, "_accumulatorServer", None)) is not None:
         server.shutdown()
     gateway.shutdown()

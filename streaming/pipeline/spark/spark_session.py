@@ -19,12 +19,14 @@ from socketserver import BaseServer
 import pyspark
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
+from pyspark.conf import SparkConf
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from connectors.errors import KraftwatchError, ProcessEndedError, UsageError
 from connectors.settings.secret import redact
-from streaming.pipeline.spark.internals import hadoop_settings, has_java, java_of
+from streaming.pipeline.spark.errors import BusyError, NoMasterError
+from streaming.pipeline.spark.internals import hadoop_settings, has_java, java_of, launch_java
 from streaming.pipeline.spark.planner_connection import AUTH_TIMEOUT, write_python
 
 log = logging.getLogger(__name__)
@@ -106,7 +108,11 @@ EXECUTOR_JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """Python does the work of a batch, so an executor should start fast and stay small."""
 _ERROR_LINE = re.compile(r"(Error|Exception)\b")
 _NOT_ACCEPTED = "no Spark master accepted the job there within a minute"
-"""It may be restarting: a supervisor must start the job again."""
+_LACKS = re.compile(
+    "insufficient memory|[Cc]annot allocate memory|Could not (allocate|reserve)|OutOfMemoryError|No space left"
+    "|Too many open files|unable to create (new )?native thread"
+)
+"""In the reason that Java gives: the machine lacks something now."""
 PACKAGES = ("rules", "connectors", "streaming", "deploy")
 
 
@@ -126,8 +132,8 @@ def start_spark(
     With a master that is not local, the project's packages are sent with the job: executors on other machines have the
     locked dependencies, but not necessarily kraftwatch itself.
 
-    Raises UsageError if Java is missing or a setting is invalid, KraftwatchError if the master does not accept the job,
-    ProcessEndedError if Java was killed while it started.
+    Raises UsageError if Java is missing or a setting is invalid, NoMasterError if no master accepts the job,
+    BusyError if the machine lacks what Java needs, ProcessEndedError if Java was killed while it started.
     """
     _require_java()
     logs.mkdir(parents=True, exist_ok=True)
@@ -158,15 +164,15 @@ def start_spark(
     size_before = errors.stat().st_size if errors.exists() else 0
     try:
         with (
-            _stderr_to(errors),
+            errors.open("ab") as output,
             _python_for_spark(None if archive is not None else temporary),
             _settings_for_java(settings, temporary) as other_settings,
         ):
-            builder = SparkSession.builder.master(master)
             defaults = {key: value for key, value in chosen.items() if key not in settings}
-            for key, value in {**defaults, **other_settings}.items():
-                builder = builder.config(key, value)
-            spark: SparkSession = builder.getOrCreate()
+            conf = SparkConf().setMaster(master).setAll([*{**defaults, **other_settings}.items()])
+            # What it prints would otherwise stand between the alerts on the terminal.
+            launch_java(conf, output)
+            spark: SparkSession = SparkSession.builder.config(conf=conf).getOrCreate()
             if archive is None:
                 _write_no_checksums(spark)
             else:
@@ -179,7 +185,9 @@ def start_spark(
                 "Java ended while Spark started and gave no reason, as if it had been killed (for lack of memory, for "
                 f"example): start kraftwatch again; see {logs}"
             ) from problem
-        kind = KraftwatchError if reason == _NOT_ACCEPTED else UsageError
+        kind: type[KraftwatchError] = NoMasterError if reason == _NOT_ACCEPTED else UsageError
+        if _LACKS.search(reason):
+            kind = BusyError
         raise kind(f"Spark does not start on --master {master}: {reason}; see {logs}") from problem
     # A signal to the process group may end Java first: no traceback of that on the terminal that shows alerts.
     for server in (AccumulatorTCPServer, AccumulatorUnixServer):
@@ -320,26 +328,10 @@ def _reason(problem: Exception, errors: Path, size_before: int) -> str | None:
             file.seek(size_before)
             lines = file.read().decode(errors="replace").splitlines()
     lines = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith(("at ", "WARNING:"))]
-    errors_found = [line for line in lines if _ERROR_LINE.search(line)] or lines
+    lacks = [line for line in lines if _LACKS.search(line)]
+    errors_found = lacks or [line for line in lines if _ERROR_LINE.search(line)] or lines
     # A cause follows its consequence.
     return redact(errors_found[-1])[:300] if errors_found else None
-
-
-@contextmanager
-def _stderr_to(path: Path) -> Iterator[None]:
-    """Redirects stderr of the processes started inside to `path`, for as long as they run.
-
-    Java's warnings would otherwise stand between the alerts on the terminal.
-    """
-    sys.stderr.flush()
-    ours = os.dup(2)
-    with path.open("ab") as theirs:
-        os.dup2(theirs.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(ours, 2)
-        os.close(ours)
 
 
 def _log4j2(logs: Path) -> Path:

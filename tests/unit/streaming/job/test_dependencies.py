@@ -39,19 +39,6 @@ def test_the_beginning_and_the_end_are_said_once(dependencies: Dependencies, sai
     assert said == ["the store does not answer; waiting for it", "store: it is there again after 0.0 s"]
 
 
-def test_what_comes_in_time_is_not_said(dependencies: Dependencies, said: list[str]) -> None:
-    with dependencies.expected(Dependency.SPARK, "Spark has not started yet", within_s=60):
-        assert dependencies.now == []
-    assert said == []
-
-
-def test_what_takes_long_is_said_while_it_lasts(dependencies: Dependencies, said: list[str]) -> None:
-    with dependencies.expected(Dependency.SPARK, "Spark has not started yet", within_s=0.01):
-        eventually(lambda: only(dependencies), within_s=5)
-    assert dependencies.now == []
-    assert said[0] == "Spark has not started yet; waiting for it"
-
-
 def test_what_is_seen_must_last(dependencies: Dependencies) -> None:
     answers = iter(["full", None])
     checks = Checks(

@@ -3,7 +3,7 @@
 import errno
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +26,7 @@ from streaming.pipeline.spark.errors import (
     FullDiskError,
     HangingError,
     JobError,
+    NoMasterError,
     StateError,
     SubmittedSparkError,
 )
@@ -35,6 +36,7 @@ from tests.unit.streaming.job.running_configuration import running_with
 UNUSED: Any = None
 FAILS, BUSY = JobError("the streaming query failed: Broken pipe"), BusyError("the machine is busy")
 FULL, STATE = FullDiskError("the streaming query failed: No space left on device"), StateError("it is of version 9")
+NO_MASTER = NoMasterError("no Spark master accepted the job")
 ELSEWHERE = CheckpointInUseError("another job uses file:///spark: give each job its own place")
 COMPLETES = None
 HANGS = HangingError("it completes no batch")
@@ -50,8 +52,7 @@ class World:
         self.java_answers = self.java_is_ours = True
         self.unreadable: str | None = None
         self.dependencies = Dependencies(self.done.append)
-        self.topic: Any = None
-        self.spark: Any = None
+        self.runs = True
         self.has_evaluated = False
         self.progress = 0
         self.baseline_at_s = 0.0
@@ -65,7 +66,7 @@ class World:
             "_restarts": Restarts("move /job/spark away", lambda: self._now),
             "_waiting": Waiting(lambda: self._now),
             "_silence": Waiting(lambda: self._now),
-            "start_spark": self._start_spark,
+            "_started_session": self._start_spark,
             "_start_processor": self._start_processor,
             "_begin_understudy": self._begin_understudy,
         }
@@ -96,7 +97,7 @@ class World:
 
     def run(self) -> list[str]:
         """Waits until the query has ended with each of the problems, and was started again each time."""
-        while self._problems or self.monitoring._restarts.problem is not None:
+        while self._problems or self.monitoring._restarts.problem is not None or not self.runs:
             self.monitoring.wait(1)
         return self.done
 
@@ -108,9 +109,7 @@ class World:
     def _start_spark(self) -> Any:
         self.done.append("Spark")
         self.java_answers = True
-        session: Any = self
-        self.monitoring._spark = session
-        return session
+        return self
 
     def identify_in_topics(self, *_: object, new_state: bool) -> ClusterIds:
         assert new_state
@@ -123,10 +122,24 @@ class World:
 
     def _start_processor(self, *_: object) -> None:
         self.done.append(f"query at {self._now:g} s")
-        self.has_evaluated = False
+        self.monitoring._settings = self.monitoring._running.identified.settings
+        self.runs, self.has_evaluated = True, False
         self.progress += 1
         if self._problems and self._problems[0] is HANGS:
             self._problems.pop(0)
+
+
+class CallAtOnce:
+    """As `SparkCall`: the call has ended when it is waited for."""
+
+    for_s = 0.0
+
+    def __init__(self, _: str, call: Callable[[], object]) -> None:
+        self._call = call
+
+    def wait(self, _: float) -> bool:
+        self._call()
+        return True
 
 
 def world(folder: Path, monkeypatch: pytest.MonkeyPatch, *problems: JobError | None) -> World:
@@ -141,11 +154,13 @@ def world(folder: Path, monkeypatch: pytest.MonkeyPatch, *problems: JobError | N
     monitoring = Monitoring(running_with(config), Checkpoint(folder=folder), Dependencies(print), SignalFlag())
     made = World(monitoring, problems)
     for name, value in made.given.items():
-        monkeypatch.setattr(monitoring, name, value)
+        # `begin` makes the query.
+        monkeypatch.setattr(monitoring, name, value, raising=name != "_query")
     monkeypatch.setattr(module, "record_ids", lambda *_: None)
     for name in ("answers", "kill_java", "identify_in_topics", "set_state_aside"):
         monkeypatch.setattr(module, name, getattr(made, name))
     monkeypatch.setattr(module, "query_topic", lambda *_: None)
+    monkeypatch.setattr(module, "SparkCall", CallAtOnce)
     monkeypatch.setattr(module, "unreadable_state", lambda *_: made.unreadable)
     return made
 
@@ -240,11 +255,49 @@ def test_of_spark_submit_only_the_session_is_replaced(tmp_path: Path, monkeypatc
     assert started(made.run()) == "query at 1 s, old session stopped, Spark, query at 3 s"
 
 
-@pytest.mark.parametrize("problem", [BUSY, FULL])
+@pytest.mark.parametrize("problem", [BUSY, FULL, NO_MASTER])
 def test_what_time_repairs_is_awaited_however_long(
     problem: JobError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert len(started(world(tmp_path, monkeypatch, *[problem] * 100).run()).split(", ")) == 100
+
+
+def test_ends_that_something_else_explains_are_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = world(tmp_path, monkeypatch, *[FAILS] * 100)
+    made.dependencies.missing(Dependency.CHECKPOINT, "hdfs://name:8020/job does not answer")
+    assert started(made.run()).count("query") == 100
+
+
+def test_the_first_start_waits_for_the_store_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = world(tmp_path, monkeypatch, COMPLETES)
+    made.runs = False
+
+    def query_topic(*_: object) -> None:
+        if made._now < 300:
+            raise UnavailableStoreError("the store does not answer")
+
+    monkeypatch.setattr(module, "query_topic", query_topic)
+    monkeypatch.setattr(made.monitoring, "_spark", None)
+    assert started(made.run()) == "Spark, query at 300 s"
+
+
+def test_settings_that_change_while_spark_starts_are_those_of_the_query(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = world(tmp_path, monkeypatch, COMPLETES)
+    made.runs = False
+    running = made.monitoring._running
+    before = running.identified
+
+    def start_processor(*_: object) -> None:
+        made._start_processor()
+        if running.identified is before:
+            running.put_ids({"prod": "another"})
+            made.monitoring.change(before)
+
+    monkeypatch.setattr(made.monitoring, "_start_processor", start_processor)
+    monkeypatch.setattr(made, "stop", lambda: True)
+    assert made.run() == ["query at 0 s", "understudy", "understudy", "query at 0 s"]
 
 
 def test_the_job_ends_when_nothing_that_is_started_again_completes_a_batch(
@@ -378,7 +431,7 @@ def test_a_disk_that_becomes_full_while_spark_is_started_again_is_awaited(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/job/log/log4j2.properties")
         return made._start_spark()
 
-    monkeypatch.setattr(made.monitoring, "start_spark", start_spark)
+    monkeypatch.setattr(made.monitoring, "_started_session", start_spark)
     assert started(made.run()) == "Spark, query at 300 s"
 
 

@@ -1,4 +1,4 @@
-"""The files of a state in HDFS or S3 do not answer: the job ends with its error, and a supervisor starts it again."""
+"""The files of a state in HDFS or S3 do not answer: the start of Spark is repeated, the understudy counts meanwhile."""
 
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ def monitoring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Monitoring:
 def test_files_that_do_not_answer_at_the_start_are_no_invalid_input(monitoring: Monitoring) -> None:
     unused: Any = None
     with pytest.raises(JobError, match="the connection was refused"):
-        monitoring.start_query(unused)
+        monitoring._why_no_remote_state(unused)
 
 
 def test_files_that_do_not_answer_at_the_very_first_start_are_no_invalid_input(monitoring: Monitoring) -> None:
@@ -59,4 +59,4 @@ def test_files_that_do_not_answer_at_the_very_first_start_are_no_invalid_input(m
     record_source(monitoring.checkpoint, CheckpointSource(kind=KAFKA))
     unused: Any = None
     with pytest.raises(JobError, match="the connection was refused"):
-        monitoring.start_query(unused)
+        monitoring._why_no_remote_state(unused)

@@ -30,8 +30,8 @@ class Running:
 
 def started(running: Running, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Query:
     monkeypatch.setattr(queries, "start", lambda *_: running)
-    query = Query(UNUSED, Checkpoint(folder=folder), UNUSED)
-    query.start(ClusterProcessor({}))
+    query = Query(Checkpoint(folder=folder), UNUSED)
+    query.start(UNUSED, ClusterProcessor({}))
     return query
 
 
@@ -136,9 +136,9 @@ def test_a_batch_of_the_former_query_does_not_show_that_the_next_one_works(
 ) -> None:
     delivers: list[Any] = []
     monkeypatch.setattr(queries, "start", lambda *given: delivers.append(given[3]))
-    query = Query(UNUSED, Checkpoint(folder=tmp_path), lambda *_: None)  # type: ignore[arg-type]
-    query.start(ClusterProcessor({}))
-    query.start(ClusterProcessor({}))
+    query = Query(Checkpoint(folder=tmp_path), lambda *_: None)  # type: ignore[arg-type]
+    query.start(UNUSED, ClusterProcessor({}))
+    query.start(UNUSED, ClusterProcessor({}))
     former, present = delivers
 
     former(UNUSED, 7)

@@ -108,8 +108,8 @@ class Engines:
     def new_understudy(self) -> Understudy:
         self.understudy = Understudy(
             JournalRows(self.reader, {"prod": SETTINGS}, self.unwritten),
-            {"prod": SETTINGS},
-            initial=self.initial,
+            ["prod"],
+            ClusterProcessor({"prod": SETTINGS}, initial=self.initial, snapshots=True),
             deliver=self.deliver,
             notifying=self.notifying,
         )

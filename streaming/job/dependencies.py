@@ -86,11 +86,11 @@ class Dependencies:
         return [f"{missing.why}, since {duration(missing.for_ms)}" for missing in self.now]
 
     def missing(self, name: Dependency, why: str, for_s: float = 0.0) -> None:
-        """Notes that it has been missing for some seconds; said once, until it is there again."""
+        """Notes that it has been missing for some seconds, and why now; said once, until it is there again."""
         with self._lock:
             known = name in self._missing
-            if not known:
-                self._missing[name] = why, time.monotonic() - for_s
+            since = self._missing[name][1] if known else time.monotonic() - for_s
+            self._missing[name] = why, since
         if not known:
             self.say(f"{why}; waiting for it")
 

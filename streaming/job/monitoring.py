@@ -28,7 +28,7 @@ from streaming.job.job_input import GatheredInput, JobInput, TopicInput
 from streaming.job.restarts import Restarts, Waiting
 from streaming.job.running import JobSpec, Running
 from streaming.job.spark_state import record_spark_uri, set_state_aside, spark_files, unreadable_state
-from streaming.job.topic_input import TopicRows, identify_in_topics, query_topic
+from streaming.job.topic_input import identify_in_topics, query_topic
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.cluster_processor import ClusterProcessor
 from streaming.pipeline.deliver import Deliver
@@ -39,13 +39,10 @@ from streaming.pipeline.query import Query
 from streaming.pipeline.spark.errors import (
     NO_SPACE,
     SPARK_ERRORS,
-    BusyError,
     CheckpointInUseError,
-    FullDiskError,
     HangingError,
     JobError,
-    NoMasterError,
-    NoNewStateError,
+    PassingError,
     StateError,
     SubmittedSparkError,
     error_cause,
@@ -92,7 +89,7 @@ class Monitoring:
         """The start of what does not run of Spark, while it is in progress."""
         self._settings: Mapping[str, ClusterSettings] | None = None
         """Those of the query; None before its first start."""
-        self._restarts = Restarts(checkpoint.new_state_advice)
+        self._restarts = Restarts()
         self._silence, self._waiting = Waiting(), Waiting()
         """For how long there were rows and no batch; and nothing else was missing that a batch waits for."""
         self._replacing = threading.RLock()
@@ -117,8 +114,7 @@ class Monitoring:
 
     def topics(self) -> TopicState:
         """Returns what is known of the relays' topics; nothing, if this job gathers itself."""
-        rows = self._rows if self._understudy is not None and self._understudy.runs else None
-        read = rows.state if isinstance(rows, TopicRows) else None
+        read = None if self._understudy is None else self._understudy.topics
         return self.input.topics() if read is None else read
 
     def request_polls(self, requests: Mapping[str, EvaluationTimes], by: Engine) -> None:
@@ -147,10 +143,8 @@ class Monitoring:
                 return
             self._end_understudy()
             self._known = None if renewed else self._known
-            self._rows = self.input.rows(self._running.config, settings)
-            self._understudy = Understudy(
-                self._rows, settings, self._processor(settings), deliver=self._deliver, notifying=self._notifying
-            )
+            rows, processor = self.input.rows(self._running.config, settings), self._processor(settings)
+            self._understudy = Understudy(rows, settings, processor, deliver=self._deliver, notifying=self._notifying)
             self._understudy.start()
 
     def _initial(self) -> InitialState:
@@ -171,7 +165,7 @@ class Monitoring:
 
         Raises:
             UsageError: Spark's first start has found invalid input.
-            JobError: it ends again and again, or another job uses the checkpoint.
+            JobError: another job uses the checkpoint, or spark-submit has started a Java that works no more.
         """
         try:
             if self.input.only_understudy_has:
@@ -227,10 +221,11 @@ class Monitoring:
 
     def _look_for_batches(self) -> None:
         progress, has_nothing = self._query.progress, self.input.has_nothing
+        waits = any(missing.name is not Dependency.SPARK for missing in self._dependencies.now)
         # A cluster may have no room for a long time.
         accepts = self._spark is not None or self._running.config.master.startswith("local")
         self._silence.look(progress, has_reason=has_nothing)
-        self._waiting.look(progress, has_reason=has_nothing or self._waits or not accepts)
+        self._waiting.look(progress, has_reason=has_nothing or waits or not accepts)
         silent_s, waiting_s = self._silence.for_s, self._waiting.for_s
         if silent_s >= _UNDERSTUDY_S:
             self._begin_understudy()
@@ -239,11 +234,6 @@ class Monitoring:
             self._dependencies.missing(Dependency.SPARK, "Spark completes no batch", for_s=waiting_s)
         if waiting_s >= self._restarts.hangs_s:
             raise HangingError(f"Spark has completed no batch for {ms_text(Millis(round(1_000 * waiting_s)))}")
-
-    @property
-    def _waits(self) -> bool:
-        """Whether anything but Spark is missing."""
-        return any(missing.name is not Dependency.SPARK for missing in self._dependencies.now)
 
     def _plan_restart(self, problem: JobError) -> None:
         self._start = None
@@ -255,8 +245,8 @@ class Monitoring:
         # A Java that hangs is killed first, whatever else is wrong.
         full = None if isinstance(problem, HangingError) else full_disk(self.checkpoint.folder)
         if full is not None:
-            problem = FullDiskError(f"{problem}; {full}")
-        self._restarts.failed(problem, waits=self._waits)
+            problem = PassingError(f"{problem}; {full}")
+        self._restarts.failed(problem)
         log.warning("Spark is started again: %s", problem)
         self._dependencies.missing(Dependency.SPARK, f"Spark is started again: {problem}")
         self._begin_understudy()
@@ -289,7 +279,7 @@ class Monitoring:
             if isinstance(problem, HangingError):
                 raise SubmittedSparkError(f"spark-submit's Java process hangs ({problem}): submit the job again")
             if not answers(before):
-                raise JobError("spark-submit's Java process has ended: submit the job again")
+                raise SubmittedSparkError("spark-submit's Java process has ended: submit the job again")
             stop_ignoring_errors(before.stop)
         try:
             self._spark = self._started_session()
@@ -298,11 +288,11 @@ class Monitoring:
             is_mistake = isinstance(failed, UsageError) and not self._restarts.has_worked
             if isinstance(failed, JobError) or is_mistake:
                 raise
-            kind = FullDiskError if NO_SPACE in str(failed) else JobError
+            kind = PassingError if NO_SPACE in str(failed) else JobError
             raise kind(
                 str(failed) if isinstance(failed, KraftwatchError) else f"Spark does not start: {failed}"
             ) from failed
-        if problem is None or isinstance(problem, NoMasterError):
+        if not self._restarts.has_worked:
             self._dependencies.found(Dependency.SPARK)
         return self._spark
 
@@ -322,7 +312,7 @@ class Monitoring:
 
     def _why_no_state(self, spark: SparkSession, problem: JobError) -> str | None:
         """Returns why a query that ended cannot continue with its state; None if a restart of the query is enough."""
-        if self._query.has_evaluated or self._restarts.has_new_state or isinstance(problem, BusyError | FullDiskError):
+        if self._query.has_evaluated or self._restarts.has_new_state or isinstance(problem, PassingError):
             return None
         if isinstance(problem, StateError):
             return problem.why
@@ -337,7 +327,7 @@ class Monitoring:
             # First: without a baseline, nothing would replace the state.
             answered = identify_in_topics(self._running.config, self.checkpoint, new_state=True)
             for problem in answered.unavailable.values():
-                raise NoNewStateError(why, str(problem))
+                raise StateError(why, str(problem))
             record_ids(self.checkpoint, self.checkpoint.cluster_ids(), answered)
         with self._replacing:
             # The gatherer has the journal, and knows what it has read of each log.

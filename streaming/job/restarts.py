@@ -1,26 +1,20 @@
-"""When what Spark has ended, or what hangs, is started again inside the job, and when the job ends instead."""
+"""When what Spark has ended, or what hangs, is started again inside the job: for as long as it takes.
+
+The job does not end because Spark fails: its understudy evaluates all rules, and an alert says why Spark fails.
+"""
 
 import time
 from collections.abc import Callable
 from typing import Final
 
-from streaming.pipeline.spark.errors import (
-    BusyError,
-    FullDiskError,
-    JobError,
-    NoMasterError,
-    NoNewStateError,
-    StateError,
-)
+from streaming.pipeline.spark.errors import JobError, PassingError, StateError
 from streaming.web.application import START_S
 
-MOST: Final = 6
-"""So many restarts in a row may complete no batch; then a supervisor starts the job again."""
-_NOT_COUNTED: Final = (BusyError, FullDiskError, NoMasterError)
 _FIRST_S: Final = 1.0
 _LONGEST_S: Final = 30.0
 _HANGS_S: Final = 300.0
 """After so long without a batch, the session is restarted; twice as long after each restart: a batch may take long."""
+_LONGEST_HANGS_S: Final = 3_600.0
 _LOOK_S: Final = 5.0
 """A longer time between two looks was not that of Spark alone: the host was suspended, or is busy."""
 _SESSION_FROM: Final = 2
@@ -28,14 +22,11 @@ _SESSION_FROM: Final = 2
 
 
 class Restarts:
-    """The failures since a batch was completed.
+    """The failures since a batch was completed."""
 
-    What time alone repairs does not count: a busy machine, a full disk, a master or a file system that is away.
-    """
-
-    def __init__(self, advice: str, clock: Callable[[], float] = time.monotonic) -> None:
-        """`advice`: what helps if the job is started again and fails again; `clock` returns monotonic seconds."""
-        self._advice, self._clock = advice, clock
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` returns monotonic seconds."""
+        self._clock = clock
         self._failures = 0
         self._due_at = 0.0
         self.has_worked = False
@@ -55,29 +46,18 @@ class Restarts:
     @property
     def hangs_s(self) -> float:
         """For so long the query may complete no batch now; the first one may take as long as a start."""
-        return max(float(_HANGS_S * 2**self._failures), 0.0 if self.has_worked else START_S)
+        return max(min(_HANGS_S * 2.0**self._failures, _LONGEST_HANGS_S), 0.0 if self.has_worked else START_S)
 
     @property
     def of_session(self) -> bool:
         """Whether the next start begins with a new session, although this one answers."""
-        return self._failures >= _SESSION_FROM and not isinstance(self.problem, (*_NOT_COUNTED, StateError))
+        return self._failures >= _SESSION_FROM and not isinstance(self.problem, PassingError | StateError)
 
-    def failed(self, problem: JobError, *, waits: bool = False) -> None:
-        """Plans a start after a failure; `waits`: something else is missing, which explains it.
-
-        Raises JobError if too many in a row have completed no batch.
-        """
-        if not waits and not isinstance(problem, _NOT_COUNTED):
-            if self._failures == MOST:
-                if isinstance(problem, NoNewStateError):
-                    raise problem
-                raise JobError(
-                    f"{problem}; Spark was started again {MOST} times and completed no batch: start the job again, and "
-                    f"if this repeats, {self._advice}: the state is built again"
-                ) from problem
-            self._failures += 1
+    def failed(self, problem: JobError) -> None:
+        """Plans a start after a failure."""
+        self._failures += 1
         self.problem = problem
-        self._due_at = self._clock() + min(_LONGEST_S, _FIRST_S * 2 ** max(0, self._failures - 1))
+        self._due_at = self._clock() + min(_LONGEST_S, _FIRST_S * 2 ** (min(self._failures, 6) - 1))
 
     def started(self) -> None:
         """What failed runs again; whether it works, only a batch shows."""

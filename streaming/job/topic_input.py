@@ -122,8 +122,8 @@ class TopicRows:
         self._row_at: dict[str, float] = {}
 
     @property
-    def state(self) -> TopicState | None:
-        """What was found in the topics; None before they are read."""
+    def topics(self) -> TopicState | None:
+        """As `UnderstudyRows.topics`."""
         # The thread that reads may close it meanwhile.
         follower = self._follower
         if follower is None:

@@ -95,11 +95,6 @@ class Checkpoint:
         return f"kraftwatch repair --checkpoint {shlex.quote(str(self.folder))}"
 
     @property
-    def new_state_advice(self) -> str:
-        """What lets the next start begin with a new state of Spark, as a clause."""
-        return f"move {self.spark} away" if self.uri is None else f"give another place than {self.uri} as checkpoint"
-
-    @property
     def logs(self) -> Path:
         """Spark's and the gatherer's logs."""
         return self.folder / "log"

@@ -20,6 +20,8 @@ _BYTES: Final = 16 * 1024 * 1024
 class JournalRows:
     """Implements `UnderstudyRows`."""
 
+    topics: None = None
+
     def __init__(
         self, journal: JournalReader, settings: Mapping[str, ClusterSettings], unwritten: deque[Observation]
     ) -> None:

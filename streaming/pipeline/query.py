@@ -18,10 +18,9 @@ from streaming.pipeline.source import JournalSource
 from streaming.pipeline.spark.errors import (
     NO_SPACE,
     SPARK_ERRORS,
-    BusyError,
     CheckpointInUseError,
-    FullDiskError,
     JobError,
+    PassingError,
     StateError,
     error_cause,
 )
@@ -102,8 +101,7 @@ class Query:
             UsageError: the processor refuses the checkpoint's state, which another cluster wrote.
             StateError: the query cannot continue with its state.
             CheckpointInUseError: another job uses the checkpoint.
-            BusyError: the machine is too busy.
-            FullDiskError: a disk is full.
+            PassingError: the machine is too busy, or a disk is full.
             JobError: the query has ended for any other reason.
         """
         assert self._end is not None, "it was started"
@@ -118,7 +116,7 @@ class Query:
         """Returns the error that says why the query has ended."""
         text = str(problem)
         if TOO_SLOW in text:
-            return BusyError("Spark's planner did not start within 10 s, because the machine is busy")
+            return PassingError("Spark's planner did not start within 10 s, because the machine is busy")
         if (refused := _REFUSED.search(text)) is not None:
             return UsageError(refused[1])
         if (unusable := _UNUSABLE.search(text)) is not None:
@@ -127,7 +125,7 @@ class Query:
             return CheckpointInUseError(
                 f"the streaming query {how}: another job uses {self._checkpoint.location}: give each job its own place"
             )
-        kind = FullDiskError if NO_SPACE in text else JobError
+        kind = PassingError if NO_SPACE in text else JobError
         return kind(f"the streaming query {how}: {error_cause(problem)}")
 
     def stop(self) -> bool:

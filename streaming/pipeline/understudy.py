@@ -18,6 +18,7 @@ from streaming.pipeline.cluster_processor import ClusterProcessor
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.notifying import Notifying
 from streaming.pipeline.output_rows import EvaluationTimes, by_cluster
+from streaming.pipeline.topic_files import TopicState
 from streaming.status.status_store import Engine
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,10 @@ class UnderstudyRows(Protocol):
     @property
     def at_end(self) -> bool:
         """Whether all rows that are there were read."""
+
+    @property
+    def topics(self) -> TopicState | None:
+        """What was found in relays' topics; None where none are read."""
 
     def close(self) -> None:
         """Closes what `begin` has opened."""
@@ -87,6 +92,11 @@ class Understudy:
     def counts_for(self, clusters: Iterable[str]) -> bool:
         """Returns whether it counts for each of these clusters."""
         return self.runs and self._clusters.issuperset(clusters)
+
+    @property
+    def topics(self) -> TopicState | None:
+        """What it has found in relays' topics, while it runs; None: nothing, or it reads none."""
+        return self._rows.topics if self.runs else None
 
     def note_spark(self, evaluated: Mapping[str, EvaluationTimes]) -> None:
         """Notes how far Spark has evaluated clusters."""

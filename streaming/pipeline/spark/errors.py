@@ -20,16 +20,8 @@ class JobError(KraftwatchError):
     """What the job needs of Spark does not work now: it is started again."""
 
 
-class BusyError(JobError):
-    """The query did not start only because the machine is busy, or lacks memory: a later attempt does."""
-
-
-class FullDiskError(JobError):
-    """The query has ended because a disk is full: it goes on once that has room."""
-
-
-class NoMasterError(JobError):
-    """No master of Spark's cluster has accepted the job: it may be restarting, and a later attempt works."""
+class PassingError(JobError):
+    """What time alone repairs: a busy machine, a full disk, too little memory, a master that accepts no job."""
 
 
 class CheckpointInUseError(JobError):
@@ -41,24 +33,16 @@ class HangingError(JobError):
 
 
 class SubmittedSparkError(JobError):
-    """Java hangs, and spark-submit has started it: only a new submission helps."""
+    """Java hangs or has ended, and spark-submit has started it: only a new submission helps."""
 
 
 class StateError(JobError):
     """The query cannot continue with its state: a new one must be begun."""
 
-    def __init__(self, why: str) -> None:
-        """`why`: the reason, as a clause."""
-        super().__init__(f"the streaming query cannot continue with its state: {why}")
-        self.why = why
-
-
-class NoNewStateError(StateError):
-    """Nor can a new state be begun yet: something is missing, such as a baseline, which may come."""
-
-    def __init__(self, why: str, missing: str) -> None:
-        """`missing`: what is missing, and what to do, as a clause."""
-        super().__init__(f"{why}, and a new one cannot begin: {missing}")
+    def __init__(self, why: str, missing: str | None = None) -> None:
+        """`why`: the reason, as a clause; `missing`: why a new one cannot begin yet, and what to do."""
+        no_new = "" if missing is None else f", and a new one cannot begin: {missing}"
+        super().__init__(f"the streaming query cannot continue with its state: {why}{no_new}")
         self.why = why
 
 

@@ -23,9 +23,9 @@ from pyspark.conf import SparkConf
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from connectors.errors import KraftwatchError, ProcessEndedError, UsageError
+from connectors.errors import ProcessEndedError, UsageError
 from connectors.settings.secret import redact
-from streaming.pipeline.spark.errors import BusyError, NoMasterError
+from streaming.pipeline.spark.errors import PassingError
 from streaming.pipeline.spark.internals import hadoop_settings, has_java, java_of, launch_java
 from streaming.pipeline.spark.planner_connection import AUTH_TIMEOUT, write_python
 
@@ -132,8 +132,8 @@ def start_spark(
     With a master that is not local, the project's packages are sent with the job: executors on other machines have the
     locked dependencies, but not necessarily kraftwatch itself.
 
-    Raises UsageError if Java is missing or a setting is invalid, NoMasterError if no master accepts the job,
-    BusyError if the machine lacks what Java needs, ProcessEndedError if Java was killed while it started.
+    Raises UsageError if Java is missing or a setting is invalid, PassingError if no master accepts the job or the
+    machine lacks what Java needs, ProcessEndedError if Java was killed while it started.
     """
     _require_java()
     logs.mkdir(parents=True, exist_ok=True)
@@ -185,9 +185,7 @@ def start_spark(
                 "Java ended while Spark started and gave no reason, as if it had been killed (for lack of memory, for "
                 f"example): start kraftwatch again; see {logs}"
             ) from problem
-        kind: type[KraftwatchError] = NoMasterError if reason == _NOT_ACCEPTED else UsageError
-        if _LACKS.search(reason):
-            kind = BusyError
+        kind = PassingError if reason == _NOT_ACCEPTED or _LACKS.search(reason) else UsageError
         raise kind(f"Spark does not start on --master {master}: {reason}; see {logs}") from problem
     # A signal to the process group may end Java first: no traceback of that on the terminal that shows alerts.
     for server in (AccumulatorTCPServer, AccumulatorUnixServer):

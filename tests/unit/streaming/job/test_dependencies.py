@@ -31,7 +31,7 @@ def dependencies(said: list[str]) -> Dependencies:
 def test_the_beginning_and_the_end_are_said_once(dependencies: Dependencies, said: list[str]) -> None:
     for why in ("the store does not answer", "the store refuses"):
         dependencies.missing(Dependency.STORE, why)
-    assert [(one.name, one.why) for one in dependencies.now] == [("store", "the store does not answer")]
+    assert [(one.name, one.why) for one in dependencies.now] == [("store", "the store refuses")]
     assert (dependencies.states()["store"], dependencies.states()["topic"]) == (True, False)
     dependencies.found(Dependency.STORE)
     dependencies.found(Dependency.STORE)

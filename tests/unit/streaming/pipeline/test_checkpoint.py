@@ -47,7 +47,6 @@ def test_files_of_a_spark_folder_are_not_those_of_a_checkpoint_elsewhere(tmp_pat
     remote = Checkpoint(folder=tmp_path, uri="s3a://bucket/kraftwatch")
 
     assert remote.why_no_state(7) is None
-    assert remote.new_state_advice == "give another place than s3a://bucket/kraftwatch as checkpoint"
 
 
 def test_an_error_on_a_full_disk_is_no_invalid_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

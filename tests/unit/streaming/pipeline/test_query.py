@@ -12,7 +12,7 @@ from streaming.pipeline import query as queries
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.cluster_processor import ClusterProcessor
 from streaming.pipeline.query import TOO_SLOW, Query
-from streaming.pipeline.spark.errors import BusyError, CheckpointInUseError, FullDiskError, JobError, StateError
+from streaming.pipeline.spark.errors import CheckpointInUseError, JobError, PassingError, StateError
 
 UNUSED: Any = None
 
@@ -105,8 +105,8 @@ def test_a_query_that_needs_a_new_state_says_why(
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        (f"{TOO_SLOW}.\nCaused by: java.net.SocketTimeoutException: Timed out", BusyError),
-        ("Caused by: java.io.IOException: No space left on device", FullDiskError),
+        (f"{TOO_SLOW}.\nCaused by: java.net.SocketTimeoutException: Timed out", PassingError),
+        ("Caused by: java.io.IOException: No space left on device", PassingError),
         (OFFSET_EXISTS, CheckpointInUseError),
     ],
 )
@@ -135,7 +135,12 @@ def test_a_batch_of_the_former_query_does_not_show_that_the_next_one_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     delivers: list[Any] = []
-    monkeypatch.setattr(queries, "start", lambda *given: delivers.append(given[3]))
+
+    def start(*given: Any) -> Running:
+        delivers.append(given[3])
+        return Running()
+
+    monkeypatch.setattr(queries, "start", start)
     query = Query(Checkpoint(folder=tmp_path), lambda *_: None)  # type: ignore[arg-type]
     query.start(UNUSED, ClusterProcessor({}))
     query.start(UNUSED, ClusterProcessor({}))

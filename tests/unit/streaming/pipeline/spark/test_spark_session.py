@@ -66,7 +66,7 @@ def test_the_error_of_a_java_that_exits_at_once_is_reported(tmp_path: Path) -> N
 )
 def test_what_the_machine_lacks_is_no_invalid_input(line: str, tmp_path: Path) -> None:
     error = start_error(tmp_path, f"echo '{line}' >&2\nexit 1")
-    assert error.startswith("streaming.pipeline.spark.errors.BusyError: Spark does not start on --master local[1]: ")
+    assert error.startswith("streaming.pipeline.spark.errors.PassingError: Spark does not start on --master local[1]: ")
 
 
 def test_settings_of_the_configuration_are_not_on_a_command_line(tmp_path: Path) -> None:

@@ -84,7 +84,16 @@ PARTS = (
         about="versions of Kafka, procedures of its documentation, damaged and rescued logs",
         minutes=35,
         places=(
-            *_in("kafka", "damaged_logs", "documented_procedures", "new_quorum", "rescue", "rescue_by_plan", "roles"),
+            *_in(
+                "kafka",
+                "damaged_logs",
+                "documented_procedures",
+                "new_quorum",
+                "rescue",
+                "rescue_by_plan",
+                "rescue_lost",
+                "roles",
+            ),
             *_in("kafka", "versions"),
             *_in("job", "rolling_upgrade"),
         ),

@@ -328,22 +328,31 @@ def with_endpoints(voters: Values, endpoints: Mapping[NodeId, Endpoint]) -> Valu
     return voters | {"voters": changed}
 
 
+def with_voters(voters: Values, endpoints: Mapping[NodeId, Endpoint]) -> Values:
+    """Returns a VotersRecord of these voters alone, with these endpoints."""
+    left = [voter for voter in voters["voters"] if NodeId(voter["voter_id"]) in endpoints]
+    return with_endpoints(voters | {"voters": left}, endpoints)
+
+
 def snapshot_batches(log: CompleteLog, voters: Values) -> Iterator[bytes]:
     """Yields the batches of the snapshot `{end offset}-{epoch}.checkpoint`, in order.
 
     It is not compacted: it holds every record of the log in order. Kafka replays a snapshot record by record, so this
-    is valid, and no record is interpreted on the way. Its first batch holds SnapshotHeader, KRaftVersion and Voters
-    records, its last one the SnapshotFooter (Kafka's `RecordsSnapshotWriter`). Offsets count within the snapshot; all
-    batches have the snapshot's epoch.
+    is valid, and no record is interpreted on the way. Its first batch holds SnapshotHeader, and of a dynamic quorum
+    KRaftVersion and Voters records, its last one the SnapshotFooter (Kafka's `RecordsSnapshotWriter`). Offsets count
+    within the snapshot; all batches have the snapshot's epoch.
     """
     header: list[tuple[ControlRecordType, Mapping[str, Any]]] = [
         (
             ControlRecordType.SNAPSHOT_HEADER,
             {"version": 0, "last_contained_log_timestamp": log.newest_ms},
         ),
-        (ControlRecordType.KRAFT_VERSION, {"version": 0, "kraft_version": log.kraft_version}),
-        (ControlRecordType.VOTERS, voters),
     ]
+    if log.kraft_version:
+        header += [
+            (ControlRecordType.KRAFT_VERSION, {"version": 0, "kraft_version": log.kraft_version}),
+            (ControlRecordType.VOTERS, voters),
+        ]
     offset = 0
 
     def control(records: list[tuple[ControlRecordType, Mapping[str, Any]]]) -> bytes:

@@ -35,7 +35,7 @@ from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, hold, window_of
 from rules.formatting import and_join, ms_text, plural, utc_text
-from rules.model.history import ControllerStart, Election, RecentHistory
+from rules.model.history import ControllerStart, Election, RecentHistory, rebuilt_between
 from rules.model.identifiers import Millis, Offset
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
@@ -99,7 +99,9 @@ def _explained(history: RecentHistory) -> frozenset[Offset]:
 
 
 def _skipped_epochs(one: Election) -> int:
-    return 0 if one.previous_epoch is None else one.leader_epoch - one.previous_epoch - 1
+    """Returns how many epochs had no leader; a quorum of the voters that were left begins with a later one."""
+    before = one.previous_epoch
+    return 0 if before is None or rebuilt_between(before, one.leader_epoch) else one.leader_epoch - before - 1
 
 
 def _voter_count(quorum: Quorum) -> int:

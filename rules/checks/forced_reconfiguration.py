@@ -5,8 +5,13 @@ What it means
     remove-controller change one voter at a time (KIP-853), so the change was made another way: a quorum made standalone
     in disaster recovery, or a tool that writes the record itself.
 
-    kraftwatch cannot distinguish a forced change that arrives inside a snapshot from changes made one by one, and does
-    not report it.
+    If it was `kraftwatch rescue apply --lost`, the alert says so: the leader epoch went up to a multiple of a million.
+    It fires until there are as many voters as before. What the lost disks alone had is missing: metadata that Kafka had
+    confirmed, unless at least half of an even number of disks was left. `committed-metadata-lost` has what kraftwatch
+    itself had read of it.
+
+    kraftwatch cannot distinguish another forced change that arrives inside a snapshot from changes made one by one, and
+    does not report it.
 
 What to do
     1. Find out who forced the change. If no operator did, treat it as an intrusion.
@@ -14,10 +19,12 @@ What to do
     3. `kraftwatch what-if` shows which failures the new set survives. `kraftwatch rescue plan` shows, from copies of
        the disks, which nodes still hold the former set and where each log ends.
 
-    `kraftwatch rescue apply` changes endpoints only, never which nodes are voters: it does not fire this alert.
+    `kraftwatch rescue apply` with `--initial-controllers` changes endpoints only, never which nodes are voters: it does
+    not fire this alert.
 
 What not to do
-    Do not start controllers of the former set with their old disks: they still use the former set.
+    Do not start controllers of the former set with their old disks: they still use the former set. Two of three could
+    elect a leader of their own.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,23 +32,62 @@ from collections.abc import Iterable, Sequence
 from rules.answers.now import committed_voters
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
-from rules.finding import Finding, RuleResult, Severity, Thresholds, hold, keep_firing_for
+from rules.finding import Finding, Plain, RuleResult, Severity, Thresholds, hold, keep_firing_for
 from rules.formatting import and_join, numbered, plural
 from rules.model.history import VoterChange
 from rules.model.identifiers import NodeId
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
+from rules.rescue.disk_count import DiskCount
 from rules.rule import Rule
 
 KEEP_FIRING_FOR = keep_firing_for(3_600.0, "a forced change of the voter set; the newest 64 changes are remembered")
 
 
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """Returns one finding for each forced change of the last `keep_firing_for` seconds."""
+    """Returns one finding for each forced change of the last `keep_firing_for` seconds, and for each lost majority."""
     newest = facts.quorum.newest_timestamp_ms
     for change in facts.quorum.history.reconfigurations:
-        if newest is None or newest - change.timestamp_ms <= thresholds.ms(KEEP_FIRING_FOR.name):
-            yield _finding(facts, change)
+        lacks_voters = change.rebuilt and len(facts.quorum.voters) < len(change.before)
+        if newest is None or lacks_voters or newest - change.timestamp_ms <= thresholds.ms(KEEP_FIRING_FOR.name):
+            yield _rebuilt(facts, change) if change.rebuilt else _finding(facts, change)
+
+
+def _rebuilt(facts: Facts, change: VoterChange) -> Finding:
+    """Returns the finding about a quorum that `rescue apply --lost` made of the voters that were left."""
+    removed, left = change.removed, DiskCount(voters=len(change.before), disks=len(change.after))
+    missing = (
+        f"{left.held_text[0].upper()}{left.held_text[1:]}"
+        if left.holds_all
+        else f"Metadata that was committed from offset {change.offset + 1} on may be missing"
+    )
+    return Finding(
+        subject=Subject("voter set at offset", change.offset),
+        severity=Severity.INFO,
+        summary=f"kraftwatch rescue made a quorum of {len(change.after)} of {plural(len(change.before), 'voter')}. "
+        f"Lost: {and_join(removed)}. {missing}.",
+        evidence=_evidence(change),
+        remedy=(
+            _keep_off([key.id for key in removed]),
+            "# Compare topics, ACLs, users and configurations with what you expect: what only lost disks had is gone"
+            if not left.holds_all
+            else "# Nothing that was committed is missing, if the disks were as their controllers left them",
+            "# Add the missing voters one at a time, on formatted disks: the plan of the rescue has the commands",
+            describe_status(facts),
+        ),
+    )
+
+
+def _evidence(change: VoterChange) -> dict[str, Plain]:
+    return {
+        "before": [str(key) for key in change.before],
+        "after": [str(key) for key in change.after],
+        "removed": [str(key) for key in change.removed],
+        "added": [str(key) for key in change.added],
+        "offset": change.offset,
+        "leader_epoch": change.leader_epoch,
+        "timestamp_ms": change.timestamp_ms,
+    }
 
 
 def _finding(facts: Facts, change: VoterChange) -> Finding:
@@ -51,15 +97,7 @@ def _finding(facts: Facts, change: VoterChange) -> Finding:
         severity=Severity.INFO,
         summary=f"The voter set was changed by force: from {plural(len(change.before), 'voter')} to "
         f"{len(change.after)} at once. Removed: {and_join(removed)}. Added: {and_join(added)}.",
-        evidence={
-            "before": [str(key) for key in change.before],
-            "after": [str(key) for key in change.after],
-            "removed": [str(key) for key in removed],
-            "added": [str(key) for key in added],
-            "offset": change.offset,
-            "leader_epoch": change.leader_epoch,
-            "timestamp_ms": change.timestamp_ms,
-        },
+        evidence=_evidence(change),
         remedy=(
             "# Find out who forced this change: Kafka's own tools change one voter at a time",
             _keep_off([key.id for key in removed])

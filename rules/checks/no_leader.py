@@ -77,9 +77,10 @@ What to do
        list of this cluster. `kraftwatch what-if` predicts from the copies who can be elected.
 
     If a host is lost and its disk is not, start the controller from that disk at the same endpoint. If so many voters
-    are gone for good, with their disks, that no majority can run, there is no safe recovery: committed metadata
-    may be on the lost disks alone. An override of the voters' endpoints (KIP-1347, `kraftwatch rescue`) does not
-    help: it needs a majority of the disks. `kraftwatch rescue plan` then prints which log is the most complete.
+    are gone for good, with their disks, that no majority can run, new endpoints do not help. `kraftwatch rescue plan
+    --lost` makes a quorum of the voters that are left: of an even number of voters, half of the disks have everything
+    that was committed; otherwise committed metadata that only the lost disks had is lost, and the plan says what is
+    known of it before anything is written.
 
 What not to do
     Do not format or wipe a controller to "start afresh": a majority of the logs is the cluster's metadata.

@@ -338,6 +338,23 @@ class DoubleRegistration:
     """Of the newest return, as `offset`."""
 
 
+REBUILT_EPOCHS: Final = 1_000_000
+"""A quorum of the voters that are left begins with the next multiple of this, an epoch that no lost voter has reached.
+
+With an election each second a quorum needs eleven days without a pause to get there by itself.
+"""
+
+
+def is_rebuilt(epoch: Epoch) -> bool:
+    """Whether this is the epoch of the snapshot with which such a quorum begins."""
+    return epoch > 0 and epoch % REBUILT_EPOCHS == 0
+
+
+def rebuilt_between(before: Epoch, after: Epoch) -> bool:
+    """Whether a quorum of the voters that were left began between these epochs."""
+    return after // REBUILT_EPOCHS > before // REBUILT_EPOCHS
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterChange:
     """A VotersRecord that followed another one in the log."""
@@ -367,8 +384,13 @@ class VoterChange:
 
     @property
     def forced(self) -> bool:
-        """Whether the sets differ by more than one voter: Kafka's own add and remove change one (KIP-853)."""
-        return len(self.added) + len(self.removed) > 1
+        """Whether no add or remove of Kafka made it: those change one voter at a time (KIP-853)."""
+        return self.rebuilt or len(self.added) + len(self.removed) > 1
+
+    @property
+    def rebuilt(self) -> bool:
+        """Whether `rescue apply --lost` made a quorum of the voters that were left."""
+        return is_rebuilt(self.leader_epoch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

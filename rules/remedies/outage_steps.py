@@ -31,6 +31,7 @@ from rules.remedies.remedy_commands import (
     rescue_if_moved,
     restart_hung,
 )
+from rules.rescue.disk_count import DiskCount
 
 SILENT = frozenset({Process.DOWN, Process.HUNG, Process.NOT_REACHED})
 """The states of a process in which its voter takes part in no election."""
@@ -252,11 +253,7 @@ def _majority_steps(facts: Facts, voters: tuple[NodeFacts, ...]) -> Iterable[str
             "# If a host is lost and its disk is not, start its controller from that disk at the same endpoint: no "
             "other copy of its log counts as its vote"
         )
-        lost = f"fewer than {needed} of the voters' disks are left" if needed > 1 else "the disk of the voter is lost"
-        yield (
-            f"# If {lost}, there is no safe recovery: committed metadata may be lost, and an override of the voters "
-            "does not help"
-        )
+        yield _lost_majority(len(voters), "disks are left")
 
 
 def _steps_without_disks(
@@ -283,9 +280,19 @@ def _steps_without_disks(
             f"# {which} of {and_join([str(key) for key in left])} are needed, each with the disk of this directory.id: "
             "then a leader is elected; check it in meta.properties before you start a controller"
         )
-    yield (
-        f"# If fewer than {needed} of the voters' logs are left, whatever their directory ids, no leader can be "
-        "elected, and there is no safe recovery: committed metadata may be lost"
+    yield _lost_majority(len(voters), "logs are left, whatever their directory ids")
+
+
+def _lost_majority(voters: int, left: str) -> str:
+    """Returns what is possible, and what it costs, when too few of the voters' disks are left to elect a leader."""
+    count = DiskCount(voters=voters, disks=0)
+    if voters == 1:
+        return "# If the disk of the voter is lost, there is no safe recovery: committed metadata may be lost"
+    lost = "what only the lost disks had is lost"
+    cost = lost if count.needed == count.majority else f"with {count.needed} of them nothing, with fewer {lost}"
+    return (
+        f"# If fewer than {count.majority} of the voters' {left}, and the others are gone for good, `kraftwatch rescue "
+        f"plan --lost` with the ids of those plans a quorum of the voters that are left: {cost}"
     )
 
 

@@ -46,7 +46,7 @@ _VERBS = (
         _ON_CALL,
         "rescue",
         "rescue:app",
-        "Recover a quorum whose recorded voter endpoints no longer lead to the voters.",
+        "Recover a quorum that cannot elect a leader: other voter endpoints, or a lost majority.",
     ),
     (_MONITOR, "run", "run:run", "Monitor clusters continuously and send alerts."),
     (_MONITOR, "relay", "run:relay", "Gather beside the controllers and write all observations to a topic."),

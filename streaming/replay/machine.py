@@ -43,6 +43,7 @@ from operator import is_not
 from connectors.observations.log_event import LogAdvanced, SnapshotBegan, SnapshotEnded, Undecodable, VotersReplaced
 from connectors.observations.observation import Event
 from connectors.observations.partition_run import DecodedItem, PartitionRun
+from rules.model.history import RecentHistory, rebuilt_between
 from rules.model.identifiers import Endpoint, Epoch, Millis, Offset, ReplicaKey
 from rules.model.membership import RecordPosition, Voter, majority
 from rules.model.monitoring import FailedObservation, LeaderView, ObservationSource, Probe, Reason, Snapshot
@@ -52,14 +53,14 @@ from rules.model.witness import WitnessRow
 from streaming.replay import state_codec
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import APPLIES, PASSED_OVER, SKIPPED
-from streaming.replay.image import keep_alive_since, keep_features_since, keep_zk_migration, removals
+from streaming.replay.image import Image, keep_alive_since, keep_features_since, keep_zk_migration, removals
 from streaming.replay.log import Control, Log, Record
 from streaming.replay.log_clock import LogClock
 from streaming.replay.machine_state import MachineState
 from streaming.replay.partitions import Partitions
 from streaming.replay.probe_state import GAPS, KnownEndpoints
 from streaming.replay.quorum_builder import build_quorum
-from streaming.replay.recent_history import with_read_times
+from streaming.replay.recent_history import with_read_times, with_voters
 from streaming.replay.stored_topics import PageStore
 from streaming.replay.stored_values import StoredValues
 
@@ -369,10 +370,17 @@ class Machine(MachineState):
             controllers=keep_features_since(loading.image.controllers, self.log.image.controllers),
             brokers=keep_alive_since(loading.image.brokers, self.log.image.brokers),
             zk_migration=keep_zk_migration(loading.image.zk_migration, self.log.image.zk_migration),
-            history=self.log.image.history,
+            history=self._history_after(loading.image, loading.origin),
         )
         self.log = Log(image=image, partitions=loading.partitions, position=last_contained, epoch=event.epoch)
         self._show_when_caught_up(None)
+
+    def _history_after(self, image: Image, origin: RecordPosition) -> RecentHistory:
+        """Returns the history with what a snapshot shows: whether it begins a quorum of the voters that were left."""
+        history = self.log.image.history
+        if image.committed is None or not rebuilt_between(self.log.epoch, origin.leader_epoch):
+            return history
+        return with_voters(history, self.log.image.committed, image.committed, origin)
 
     def _apply_overridden_voters(self, snapshot: Snapshot) -> None:
         """Applies the voters of the leader's newest snapshot if they are not those of the log below its end.

@@ -10,7 +10,7 @@ import shlex
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -19,7 +19,7 @@ from rich.text import Text
 
 from connectors.errors import UsageError, os_errors
 from connectors.logdir import log_dir_backup
-from connectors.logdir.complete_log import CompleteLog, read_complete_log, snapshot_batches, with_endpoints
+from connectors.logdir.complete_log import CompleteLog, read_complete_log, snapshot_batches, with_endpoints, with_voters
 from connectors.logdir.log_dir_files import (
     LogDirFiles,
     SnapshotFile,
@@ -33,15 +33,14 @@ from connectors.process.kafka_home import class_path_of
 from connectors.store.stored_json import parse_json
 from rules.finding import Plain
 from rules.formatting import and_join, plural, visible
-from rules.model.identifiers import Epoch, Offset
+from rules.model.identifiers import Epoch, NodeId, Offset
 from rules.model.membership import Voter
 from rules.rescue.node_decisions import NodeAction
 from rules.rescue.voter_override import OverrideOutcome, initial_controllers
 from streaming.query.from_log_dir import replay_log_dir
+from streaming.rescue.planned_quorum import PlannedQuorum, read_planned_quorum
 from streaming.rescue.rescue_plan import AssessedDisk, make_plan, transcript
 
-_CONTROL_RECORDS: Final = 4
-"""Of a snapshot: header, kraft.version, voters, footer."""
 _CLASSES: Final = ("org.apache.kafka.tools.DumpLogSegments", "kafka.tools.DumpLogSegments")
 """The newest name first; Kafka 3.x has the second one."""
 _TIMEOUT_S: Final = 600
@@ -108,26 +107,117 @@ def apply_voters(
         if plan_file is not None:
             _require_planned(plan_file, disk, plan.cluster_id, provided)
         log = _read(node, disk)
-        voters = with_endpoints(log.voters, {voter.key.id: voter.endpoints[0] for voter in provided})
-        content = b"".join(snapshot_batches(log, voters))
-        name = checkpoint_name(log.end_offset, log.epoch)
-        place = backup or log_dir_backup.default_backup(node.log_dir, name)
-        _require_outside(node, place)
+        wanted_voters = with_endpoints(log.voters, {voter.key.id: voter.endpoints[0] for voter in provided})
+        done = _add_snapshot(
+            node,
+            log,
+            wanted_voters,
+            backup=backup,
+            class_path=class_path,
+            write=write,
+            undo_it=shlex.join(_command("undo", log_dir, {"--backup": backup})),
+        )
         notes = tuple(_notes(log, class_path, plan_file))
-        if write:
-            log_dir_backup.make_backup(node, place, name, content)
-            _write(node, name, content, log, voters, class_path)
-            undo_it = shlex.join(_command("undo", log_dir, {"--backup": backup}))
-            _sync(node, f"the snapshot {partition / name} is in place", f", or remove the snapshot: {undo_it}")
+    return replace(done, transcript=printed, notes=notes)
+
+
+def apply_quorum(
+    log_dir: Path,
+    lost: Sequence[NodeId],
+    *,
+    write: bool,
+    plan_file: Path,
+    log_of: Path | None = None,
+    backup: Path | None = None,
+    kafka_home: Path | None = None,
+) -> RescueResult:
+    """Writes a quorum without the lost voters into one of its voters, or says what would be written.
+
+    The snapshot ends where the log does, and has an epoch that no lost voter has reached: Kafka starts with it, and
+    drops every log of an earlier epoch for it, its own, those of brokers, and those of lost voters that come back.
+
+    Args:
+        log_dir: as for `apply_voters`.
+        lost: the lost voters, as in the plan.
+        plan_file: the plan of all nodes; it has the new voters and their epoch.
+        log_of: the log directory of the broker whose log is continued, if the plan says so.
+        backup: as for `apply_voters`.
+        kafka_home: as for `apply_voters`.
+
+    Raises:
+        UsageError: the node runs, the plan refuses it or is of other logs, or a file cannot be read or written.
+    """
+    class_path = None if kafka_home is None else class_path_of(kafka_home, "--kafka-home")
+    options = {"--log-of": log_of, "--plan": plan_file, "--backup": backup, "--kafka-home": kafka_home}
+    command = [*_command("apply", log_dir, options), "--lost", ",".join(map(str, lost)), *(["--yes"] if write else [])]
+    with stopped_node(log_dir, write=write, command=command) as node:
+        planned = read_planned_quorum(plan_file, lost)
+        found = replay_log_dir(node.partition)
+        planned.require_node(found)
+        if found.damage is None and (found.end_offset, found.epoch) == (planned.end_of(found), planned.epoch):
+            if write:
+                _sync(node, f"{node.partition} already has the new quorum")
+            return RescueResult(partition=node.partition, outcome=OverrideOutcome.NO_CHANGE, transcript=())
+        planned.require_unchanged(found)
+        log = _log_of(node, planned, log_of)
+        voters = with_voters(log.voters, planned.endpoints) if log.kraft_version else log.voters
+        done = _add_snapshot(
+            node,
+            replace(log, epoch=planned.epoch),
+            voters,
+            backup=backup,
+            class_path=class_path,
+            write=write,
+            undo_it=shlex.join(_command("undo", log_dir, {"--backup": backup})),
+        )
+        return replace(done, notes=tuple(_notes(log, class_path, plan_file)))
+
+
+def _log_of(node: StoppedNode, planned: PlannedQuorum, log_of: Path | None) -> CompleteLog:
+    """Reads the log that is continued: the node's own, or that of a broker."""
+    if planned.of_broker != (log_of is not None):
+        what = (
+            f"that of broker {planned.log_node}: give its directory with --log-of" if planned.of_broker else "its own"
+        )
+        raise UsageError(f"{planned.file}: the log to continue is {what}")
+    if log_of is None:
+        with open_files(node.partition, node.folder) as files:
+            log = read_complete_log(files, static=planned.static)
+            _require_newest(files, log)
+            return log
+    source = replay_log_dir(log_of)
+    planned.require_source(source)
+    with open_files(source.folder) as files:
+        return read_complete_log(files, static=planned.static)
+
+
+def _add_snapshot(
+    node: StoppedNode,
+    log: CompleteLog,
+    voters: Values,
+    *,
+    backup: Path | None,
+    class_path: str | None,
+    write: bool,
+    undo_it: str,
+) -> RescueResult:
+    """Adds the snapshot of a log with these voters to a node, after a copy of its files was made."""
+    content = b"".join(snapshot_batches(log, voters))
+    name = checkpoint_name(log.end_offset, log.epoch)
+    place = backup or log_dir_backup.default_backup(node.log_dir, name)
+    _require_outside(node, place)
+    if write:
+        log_dir_backup.make_backup(node, place, name, content)
+        _write(node, name, content, log, voters, class_path)
+        _sync(node, f"the snapshot {node.partition / name} is in place", f", or remove the snapshot: {undo_it}")
     return RescueResult(
-        partition=partition,
-        outcome=plan.outcome,
+        partition=node.partition,
+        outcome=OverrideOutcome.PASSED,
         written=write,
         snapshot=name,
         backup=place,
         records=log.records,
-        transcript=printed,
-        notes=notes,
+        transcript=(),
     )
 
 
@@ -242,13 +332,18 @@ def _write(
         try:
             _require_same(node, part, name, log, voters)
             if class_path is not None:
-                _require_kafka_reads(node.partition / part, name, log.records + _CONTROL_RECORDS, class_path)
+                _require_kafka_reads(node.partition / part, name, log.records + _control_records(log), class_path)
             node.require_unmoved()
             node.publish(part)
         except BaseException:
             with suppress(OSError):
                 node.remove(part)
             raise
+
+
+def _control_records(log: CompleteLog) -> int:
+    """Returns how many control records its snapshot has: header and footer, and of a dynamic quorum two more."""
+    return 4 if log.kraft_version else 2
 
 
 def _require_same(node: StoppedNode, part: str, name: str, log: CompleteLog, voters: Values) -> None:
@@ -261,7 +356,7 @@ def _require_same(node: StoppedNode, part: str, name: str, log: CompleteLog, vot
     with open_regular_file(part, folder=node.folder) as written:
         file = io.BytesIO(written.read())
     snapshot = SnapshotFile(name=name, end_offset=Offset(log.end_offset), epoch=Epoch(log.epoch), file=file)
-    found = read_complete_log(LogDirFiles(segments=(), snapshots=(snapshot,)))
+    found = read_complete_log(LogDirFiles(segments=(), snapshots=(snapshot,)), static=not log.kraft_version)
     same = (found.end_offset, found.epoch, found.kraft_version) == (log.end_offset, log.epoch, log.kraft_version)
     if not same or found.voters != voters or bodies(found) != bodies(log):
         raise UsageError(

@@ -11,17 +11,20 @@ from typing import Final
 
 from rich.text import Text
 
+from connectors.errors import UsageError
 from connectors.gather.endpoint_probe import probe_once
 from connectors.gather.node_directory import ProbeTarget
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.logdir.log_dir_files import META_PROPERTIES, PARTITION
+from connectors.logdir.log_dir_files import META_PROPERTIES
 from rules.finding import Plain
 from rules.formatting import and_join, iso, numbered, printable_step, visible
 from rules.model.identifiers import Endpoint, NodeId
 from rules.model.membership import Voter
 from rules.model.monitoring import Answer, Connection, Probe, Resolution
+from rules.rescue.lost_majority import NewQuorum
 from rules.rescue.node_decisions import DiskSurvival, NodeAction, start_order
 from rules.rescue.voter_override import OverrideOutcome, initial_controllers
+from streaming.rescue.lost_plan import PLAN_FILE, log_dir, lost_steps
 from streaming.rescue.rescue_plan import AssessedDisk, RescuePlan, controllers, recorded_voters, transcript
 from streaming.status.log_dir_status import EmptyLogDir
 from streaming.status.status_tables import remedy_line
@@ -31,8 +34,6 @@ _HEADLINES = {
     OverrideOutcome.NO_CHANGE: (" NO CHANGE ", "bold black on green", "the disks already hold these voters"),
     OverrideOutcome.REJECTED: (" REJECTED ", "bold white on red", "node ids or directory ids change"),
 }
-PLAN_FILE: Final = "rescue-plan.json"
-"""The file with the plan that each command compares its node with."""
 WITHIN_S: Final = 5.0
 """All endpoints are probed at the same time, and no longer than this."""
 _CONNECT_MS: Final = 2_000
@@ -106,7 +107,7 @@ def plan_text(plan: RescuePlan, probes: Sequence[ProbedEndpoint] = ()) -> Text:
 
 def _transcripts(plan: RescuePlan) -> Iterable[str]:
     """Yields what the override would print for each disk, after an empty line."""
-    for disk in plan.disks if plan.provided is not None else ():
+    for disk in plan.disks if plan.provided is not None and plan.quorum is None else ():
         unchanged = plan.refusal is not None or plan.decision(disk.key).action is not NodeAction.APPLY
         if plan.outcome is OverrideOutcome.PASSED and unchanged:
             # "Validation: PASSED" would contradict the plan, which does not change this node.
@@ -117,6 +118,8 @@ def _transcripts(plan: RescuePlan) -> Iterable[str]:
 
 def _headline(plan: RescuePlan) -> tuple[str, str, str]:
     """Returns a word, its style, and a clause."""
+    if plan.quorum is not None:
+        return _headline_without(plan.quorum)
     if plan.must_be_repaired:
         return (" REPAIR FIRST ", "bold white on red", "too few voters would start with what is on their disks")
     if plan.newer_brokers and plan.outcome in (None, OverrideOutcome.NO_CHANGE):
@@ -134,6 +137,15 @@ def _headline(plan: RescuePlan) -> tuple[str, str, str]:
     if plan.outcome is OverrideOutcome.PASSED and plan.refusal is not None:
         return (" REFUSED ", "bold white on red", plan.refusal)
     return _HEADLINES[plan.outcome]
+
+
+def _headline_without(quorum: NewQuorum) -> tuple[str, str, str]:
+    if quorum.refusal is not None:
+        return (" REFUSED ", "bold white on red", quorum.refusal)
+    of = f"a quorum of {controllers(quorum.voters)}"
+    if quorum.data_safe:
+        return (" DATA-SAFE ", "bold black on green", f"{of}, which hold every record that was committed")
+    return (" LOSS ACCEPTED ", "bold black on yellow", f"{of}; records that were committed may be missing")
 
 
 def _held(survival: DiskSurvival) -> str:
@@ -167,12 +179,32 @@ def plan_json(plan: RescuePlan) -> dict[str, Plain]:
         "proposed_initial_controllers": None if plan.proposed is None else initial_controllers(plan.proposed),
         "static": plan.static,
         "damaged_voters": [str(disk.key) for disk in plan.damaged],
+        "lost": None if plan.quorum is None else _quorum_json(plan, plan.quorum),
         "absent_voters": [str(key) for key in survived.absent] if survived else [],
         "initial_controllers": initial_controllers(survived.voters.voters) if survived else None,
         "disks": [_disk_json(disk, plan) for disk in plan.disks],
         "empty": [_empty_json(one) for one in plan.empty],
         "warnings": [*plan.warnings],
         "steps": [*steps(plan)],
+    }
+
+
+def _quorum_json(plan: RescuePlan, quorum: NewQuorum) -> dict[str, Plain]:
+    """Returns what `rescue apply --lost` needs to know."""
+    assert plan.survival is not None
+    gone = [voter for voter in plan.survival.voters.voters if voter.key.id in quorum.lost]
+    return {
+        "node_ids": [*quorum.lost],
+        "endpoints": [str(voter.endpoints[0]) if voter.endpoints else None for voter in gone],
+        "data_safe": quorum.data_safe,
+        "accepted": quorum.accepted,
+        "epoch": quorum.epoch,
+        "log_of": str(quorum.log.key),
+        "end_offset": quorum.log.end_offset,
+        "last_epoch": quorum.log.epoch,
+        "voters": [str(key) for key in quorum.voters],
+        "initial_controllers": None if plan.static else initial_controllers(plan.provided or ()),
+        "listener": next((voter.endpoints[0].listener for voter in plan.provided or () if voter.endpoints), None),
     }
 
 
@@ -212,6 +244,9 @@ def _empty_json(one: EmptyLogDir) -> dict[str, Plain]:
 
 def steps(plan: RescuePlan) -> Iterable[str]:
     """Yields what to do, in order: each item is one shell command, or a sentence that begins with `#`."""
+    if plan.quorum is not None:
+        repairs = _repairs(plan) if plan.refusal is None else ()
+        return map(printable_step, (*repairs, *lost_steps(plan, plan.quorum)))
     return map(printable_step, _steps(plan))
 
 
@@ -287,10 +322,10 @@ def _other_ids(plan: RescuePlan) -> Iterable[str]:
     yield f"# Stop every controller ({and_join(sorted(survival.voters.ids))})"
     yield "# Where a folder in a command is a copy, give the node's own metadata.log.dir (or the first of its log.dirs)"
     for disk in plan.other_ids:
-        log_dir, directory = _log_dir(disk), disk.key.directory_id
+        of, directory = log_dir(disk), disk.key.directory_id
         yield f"# On the host of controller {disk.key.id}, as the user that Kafka runs as: copy the file, and change it"
-        yield f"cp -p {log_dir}/meta.properties {log_dir}.meta.properties-before-rescue"
-        yield f"sed -i -e '/^directory\\.id/d' -e '$a directory.id={directory}' {log_dir}/meta.properties"
+        yield f"cp -p {of}/meta.properties {of}.meta.properties-before-rescue"
+        yield f"sed -i -e '/^directory\\.id/d' -e '$a directory.id={directory}' {of}/meta.properties"
     if plan.startable:
         yield from _start(plan)
     else:
@@ -445,9 +480,11 @@ def _refused(plan: RescuePlan, reason: str) -> Iterable[str]:
             f"# The log of broker {one.key.id} goes further, to offset {one.disk.end_offset} of epoch {one.epoch}: "
             "`kraftwatch data decode` shows its records. A broker cannot become a voter"
         )
+    gone = ",".join(str(key.id) for key in survival.absent)
+    what = "this loses nothing" if survival.holds_all_committed else "it says what that may lose"
     yield (
-        "# Kafka has no tool that makes a quorum of a minority. What it offers is a new cluster (kafka-storage.sh "
-        "format), into which topics must be restored from backups or other clusters"
+        f"# If their disks are gone for good, plan a quorum of the voters that are left with --lost {gone}: {what}. "
+        "Kafka has no tool for it"
     )
 
 
@@ -470,16 +507,11 @@ def _too_few_sound(plan: RescuePlan) -> Iterable[str]:
 def _command(one: AssessedDisk, provided: Sequence[Voter], *, planned: bool = True) -> str:
     plan_file = f" --plan {PLAN_FILE}" if planned else ""
     wanted = f"--initial-controllers {quote(initial_controllers(provided) or '')}"
-    return f"kraftwatch rescue apply --log-dir {_log_dir(one)} {wanted}{plan_file} --yes"
-
-
-def _log_dir(one: AssessedDisk) -> str:
-    folder = one.disk.folder
-    return quote(str(folder.parent if folder.name == PARTITION else folder))
+    return f"kraftwatch rescue apply --log-dir {log_dir(one)} {wanted}{plan_file} --yes"
 
 
 def _plan_command(plan: RescuePlan, provided: Sequence[Voter]) -> str:
-    log_dirs = " ".join(f"--log-dir {_log_dir(disk)}" for disk in plan.disks)
+    log_dirs = " ".join(f"--log-dir {log_dir(disk)}" for disk in plan.disks)
     wanted = f"--initial-controllers {quote(initial_controllers(provided) or '')}"
     return f"kraftwatch rescue plan {log_dirs} {wanted} --json > {PLAN_FILE}"
 
@@ -487,6 +519,16 @@ def _plan_command(plan: RescuePlan, provided: Sequence[Voter]) -> str:
 def _quorum_command(provided: Sequence[Voter], describe: str) -> str:
     at = quote(",".join(str(voter.endpoints[0]) for voter in provided))
     return f"kafka-metadata-quorum.sh --bootstrap-controller {at} describe {describe}"
+
+
+def require_no_answer(probes: Iterable[ProbedEndpoint]) -> None:
+    """Returns if no lost voter answers at its recorded endpoint; raises UsageError otherwise."""
+    for probed in probes:
+        if probed.result is EndpointResult.AS_PROPOSED:
+            raise UsageError(
+                f"--lost: controller {probed.node} answers at {probed.endpoint}: stop it, and give its disk if it has "
+                "the log"
+            )
 
 
 def proposal(plan: RescuePlan) -> tuple[Voter, ...]:

@@ -10,9 +10,11 @@ from connectors.errors import UsageError
 from connectors.logdir.complete_log import read_complete_log
 from connectors.logdir.log_dir_files import ElectionState, checkpoint_name, open_files
 from rules.formatting import and_join, numbered, plural
+from rules.model.history import is_rebuilt
 from rules.model.identifiers import Epoch, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter, VoterSet
 from rules.rescue.directory_ids import is_copy, other_ids
+from rules.rescue.lost_majority import NewQuorum
 from rules.rescue.node_decisions import (
     DiskSurvival,
     NodeAction,
@@ -116,10 +118,14 @@ class RescuePlan:
     proposed: tuple[Voter, ...] | None
     """Without a list: the voters with the endpoints that the controllers registered, where these differ from the
     recorded ones; None if they are the same."""
+    quorum: NewQuorum | None = None
+    """With `--lost`: the quorum of the voters that are left."""
 
     @property
     def refusal(self) -> str | None:
         """Why nothing may be written to any node; None if it may, or if there is nothing to write."""
+        if self.quorum is not None:
+            return self.quorum.refusal
         if self.outcome is OverrideOutcome.REJECTED:
             return "node ids or directory ids change"
         if self.outcome is not OverrideOutcome.PASSED:
@@ -154,7 +160,7 @@ class RescuePlan:
         survival = self.survival
         unchanged = self.outcome is OverrideOutcome.NO_CHANGE or (self.provided is None and self.proposed is None)
         same = len({disk.voters.voters for disk in self.disks}) == 1
-        if survival is None or not unchanged or not same:
+        if survival is None or self.quorum is not None or not unchanged or not same:
             return ()
         ending = {disk.key for disk in self.ending}
         sound = tuple(key for key in survival.present if key not in {*survival.unsound, *ending, *self.later})
@@ -424,7 +430,10 @@ def _of_disk(one: AssessedDisk) -> Iterable[str]:
     sets = [(file.voters, file.in_snapshot) for file in disk.voter_sets]
     for before, after in overrides_in(sets, disk.log_from):
         where = f"{node}'s snapshot that ends at offset {after.offset + 1}"
-        if before.keys != after.keys:
+        if before.keys != after.keys and is_rebuilt(after.leader_epoch or Epoch(0)):
+            gone = and_join(sorted(before.keys - after.keys), 20)
+            yield f"{where} begins a quorum without {gone}, by `rescue apply --lost`: what only these had is lost"
+        elif before.keys != after.keys:
             what = "holds other voters than the log below it, by id or directory id"
             old, new = (and_join(sorted(each.keys), 20) for each in (before, after))
             yield f"CRITICAL: {where} {what}: {old} became {new}"

@@ -14,7 +14,8 @@ import pytest
 
 from connectors.errors import UsageError
 from connectors.logdir.log_dir_files import PARTITION
-from streaming.rescue.apply_voters import apply_voters, undo
+from rules.model.identifiers import NodeId
+from streaming.rescue.apply_voters import apply_quorum, apply_voters, undo
 from tests.cli.fault_at_call import CALLS, at_call, fails_with
 from tests.cli.killed_process import killed_at
 from tests.cli.program import kraftwatch
@@ -51,6 +52,29 @@ def test_killed_at_any_operation_the_node_is_as_before_or_finished(node: Path, r
         assert finished or killed
 
         assert apply_voters(copy, MOVED, write=True).written != finished
+        assert leftovers(copy.parent) == []
+        assert undo(copy)[1]
+        assert contents(copy) == before
+        if not killed:
+            assert call > 40, "every operation was tried"
+            break
+
+
+def test_killed_at_any_operation_the_node_has_the_voters_of_before_or_the_new_quorum(node: Path) -> None:
+    name = "00000000000000000061-0001000000.checkpoint"
+    plan_file = node.parent / "plan.json"
+    planned = ("--log-dir", str(node), "--lost", "2,3", "--accept-loss", "--no-probe", "--json")
+    plan_file.write_text(kraftwatch("rescue", "plan", *planned).stdout)
+    before = contents(node)
+    for call, copy in copies(node):
+        apply = partial(apply_quorum, copy, [NodeId(2), NodeId(3)], write=True, plan_file=plan_file)
+        killed = killed_at(call, [(os, one) for one in CALLS], apply)
+        left = {file: content for file, content in contents(copy).items() if not file.endswith(".part")}
+        finished = left != before
+        assert not finished or changed(before, left) == {f"{PARTITION}/{name}"}
+        assert finished or killed
+
+        assert apply().written != finished
         assert leftovers(copy.parent) == []
         assert undo(copy)[1]
         assert contents(copy) == before

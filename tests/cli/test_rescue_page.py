@@ -21,4 +21,4 @@ def test_every_command_of_the_page_prints_what_the_page_shows(stopped: Path, mon
         ended = kraftwatch(*shlex.split(block["command"]))
         assert ended.exception is None or isinstance(ended.exception, SystemExit), block["command"]
         assert block["output"] in ended.stdout, block["command"]
-    assert len(blocks) == 7
+    assert len(blocks) == 8

@@ -100,6 +100,13 @@ def voter_set(made: Situation, words: Words) -> None:
     made.write(at_ms, lambda log: log.voters(*voters))
 
 
+@command("rebuilt")
+def rebuilt(made: Situation, words: Words) -> None:
+    """rebuilt 60s 3: `rescue apply --lost` made a quorum of these voters."""
+    at_ms = NOW - milliseconds(words.word())
+    made.rebuild(at_ms, *map(full_voter, words.rest()))
+
+
 @command("remove-controller")
 def remove_controller(made: Situation, words: Words) -> None:
     """remove-controller 2 [since 60s]: the voter was removed, and is still listed as an observer if it fetches."""

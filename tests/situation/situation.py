@@ -16,6 +16,7 @@ from typing import Any
 
 from connectors.observations.log_event import LeaderChanged, LogAdvanced, LogEvent, Undecodable, VotersReplaced
 from connectors.observations.observation import Event
+from rules.model.history import REBUILT_EPOCHS
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import FeatureRange, Voter
 from rules.model.monitoring import (
@@ -204,6 +205,20 @@ class Situation:
             yield from ()
 
         self.steps.append((at_ms, _WRITE, rewritten))
+        self.steps.append((at_ms, _FETCH, self._fetch))
+
+    def rebuild(self, at_ms: int, *left: Voter) -> None:
+        """`rescue apply --lost`: a snapshot begins a quorum of the voters that are left, in a later epoch."""
+
+        def rebuilt() -> Iterator[Iterable[Event]]:
+            script = self.script
+            script.epoch = REBUILT_EPOCHS
+            script.voters(*left)
+            script.events = []
+            yield snapshot(script.written, end_offset=script.offset, epoch=script.epoch, timestamp_ms=script.log_ms)
+            script.leader(left[0].key.id, script.epoch + 1, voters=tuple(one.key.id for one in left))
+
+        self.steps.append((at_ms, _WRITE, rebuilt))
         self.steps.append((at_ms, _FETCH, self._fetch))
 
     def follow(self, key: ReplicaKey, **changes: Any) -> None:

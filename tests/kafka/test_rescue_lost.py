@@ -1,0 +1,171 @@
+"""A lost majority, by someone who only reads the plan: every command as printed, every sentence done."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from deploy.lab.jars import KAFKA_VERSION
+from streaming.query.from_log_dir import replay_log_dir
+from tests.cli.program import kraftwatch
+from tests.kafka.conftest import MakeLab
+from tests.kafka.dead_quorum import AUTHORIZER, fill_with_metadata
+from tests.kafka.metadata_image import kafka_records
+from tests.kafka.plan_follower import PlanFollower, log_dirs, steps_in_text
+from tests.lab import Lab
+
+pytestmark = [pytest.mark.lab, pytest.mark.long]
+KINDS = ("TopicRecord", "ConfigRecord", "AccessControlEntryRecord", "UserScramCredentialRecord", "ClientQuotaRecord")
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("version", "voters", "left", "static"),
+    [
+        (KAFKA_VERSION, 3, 1, False),
+        ("4.1.2", 3, 1, False),
+        ("3.9.2", 3, 1, False),
+        (KAFKA_VERSION, 4, 2, False),
+        (KAFKA_VERSION, 5, 2, False),
+        (KAFKA_VERSION, 3, 1, True),
+        ("4.1.2", 3, 1, True),
+        ("3.9.2", 3, 1, True),
+    ],
+)
+def test_reader_of_the_printed_plan_gets_a_quorum_of_all_voters_again(
+    lab: MakeLab, tmp_path: Path, version: str, voters: int, left: int, static: bool
+) -> None:
+    quorum = lab(controllers=voters, brokers=2, version=version, static=static, properties=AUTHORIZER)
+    fill_with_metadata(quorum)
+    quorum.await_state(lambda state: all(one.caught_up for one in state.voters), what="all voters in sync")
+    lost = lose(quorum, voters - left)
+    survivors = [node for node in quorum.controllers if node not in lost]
+    before = settings_of(quorum, survivors[0])
+    given = [*survivors, *quorum.brokers]
+
+    refused = plan(quorum, given, lost)
+    safe = voters == 4
+    accepted = refused if safe else plan(quorum, given, lost, "--accept-loss")
+    assert (refused.exit_code, accepted.exit_code) == (0 if safe else 2, 0), accepted.output
+    ran = PlanFollower(quorum, tmp_path).follow(steps_in_text(accepted.stdout))
+
+    assert sum("rescue apply" in command for command in ran) == left
+    quorum.create_topic("after", replication=len(quorum.brokers))
+    quorum.produce("orders", 20)
+    assert [one for one in settings_of(quorum, survivors[0]) if "after" not in one] == before
+    quorum.kill(survivors[0])
+    quorum.await_leader(*(node for node in quorum.controllers if node != survivors[0]))
+
+
+@pytest.mark.timeout(400)
+def test_lost_voters_that_come_back_with_their_old_disks_follow_the_new_quorum(lab: MakeLab, tmp_path: Path) -> None:
+    """They had records that the survivor lacks, and are two of three voters by their own logs."""
+    quorum = lab(controllers=3, brokers=1, properties=AUTHORIZER)
+    survivor = quorum.followers[0]
+    quorum.kill(survivor)
+    quorum.create_topic("late")
+    disks = {node: tmp_path / f"disk-{node}" for node in quorum.controllers}
+    lost = lose(quorum, 2, keep=survivor, copies=disks)
+    rescue(quorum, tmp_path, survivor, lost)
+    quorum.start(survivor)
+    state = quorum.await_leader(survivor)
+    for node in lost:
+        shutil.rmtree(quorum.node(node).data, ignore_errors=True)
+        shutil.copytree(disks[node], quorum.node(node).data)
+
+    quorum.start(*lost)
+
+    after = quorum.await_state(
+        lambda state: {*lost} <= {one.id for one in state.observers if one.caught_up}, what="both follow"
+    )
+    assert (after.leader_id, after.leader_epoch, [*after.voter_ids]) == (survivor, state.leader_epoch, [survivor])
+    for node in lost:
+        assert not any("late" in record for record in kafka_records(quorum.node(node).metadata_log))
+
+
+@pytest.mark.timeout(400)
+def test_the_voter_that_is_left_moves(lab: MakeLab, tmp_path: Path) -> None:
+    quorum = lab(controllers=3, brokers=2, properties=AUTHORIZER)
+    fill_with_metadata(quorum)
+    survivor = quorum.followers[0]
+    lost = lose(quorum, 2, keep=survivor)
+    quorum.kill(*quorum.brokers)
+    quorum.move_endpoint(survivor)
+    node = quorum.node(survivor)
+    moved = ("--initial-controllers", f"{node.id}@{node.endpoint}:{node.directory_id}")
+
+    accepted = plan(quorum, [survivor, *quorum.brokers], lost, "--accept-loss", *moved)
+    PlanFollower(quorum, tmp_path).follow(steps_in_text(accepted.stdout))
+
+    quorum.create_topic("after", replication=len(quorum.brokers))
+    quorum.produce("orders", 20)
+
+
+@pytest.mark.timeout(400)
+def test_the_log_of_a_broker_that_goes_further_is_continued(lab: MakeLab, tmp_path: Path) -> None:
+    quorum = lab(controllers=3, brokers=1, properties=AUTHORIZER)
+    survivor = quorum.followers[0]
+    quorum.kill(survivor)
+    quorum.create_topic("late")
+    lost = lose(quorum, 2, keep=survivor)
+    (broker,) = quorum.brokers
+    quorum.kill(broker)
+
+    without = plan(quorum, [survivor, broker], lost)
+    accepted = plan(quorum, [survivor, broker], lost, "--accept-loss", "--log-of", str(broker))
+    PlanFollower(quorum, tmp_path).follow(steps_in_text(accepted.stdout))
+
+    output = " ".join(without.stdout.split())
+    assert "1 TOPIC_RECORD" in output
+    assert f"which would be lost. --log-of {broker} continues its log instead" in output
+    assert any("late" in record for record in kafka_records(quorum.node(survivor).metadata_log))
+
+
+def test_a_voter_that_answers_is_not_lost(lab: MakeLab, tmp_path: Path) -> None:
+    quorum = lab(controllers=3, brokers=0)
+    survivor, other = quorum.followers
+    quorum.kill(survivor)
+    lost = [node for node in quorum.controllers if node != survivor]
+
+    answers = plan(quorum, [survivor], lost, "--accept-loss")
+    running = kraftwatch("rescue", "undo", *log_dirs(quorum, other))
+
+    assert f"--lost: controller {lost[0]} answers at {quorum.node(lost[0]).endpoint}: stop it" in str(answers.exception)
+    assert "is locked: a Kafka process uses it" in str(running.exception)
+
+
+def lose(quorum: Lab, count: int, *, keep: int | None = None, copies: dict[int, Path] | None = None) -> list[int]:
+    """Kills all controllers and destroys the disks of some: of the leader and others."""
+    leader = quorum.leader
+    others = [node for node in quorum.controllers if node not in (leader, keep)]
+    lost = sorted([leader, *others][:count])
+    quorum.kill(*(node for node in quorum.controllers if quorum.node(node).running))
+    for node in lost:
+        if copies is not None:
+            shutil.copytree(quorum.node(node).data, copies[node])
+        shutil.rmtree(quorum.node(node).data)
+    return lost
+
+
+def plan(quorum: Lab, given: Sequence[int], lost: Sequence[int], *options: str) -> Result:
+    named = ",".join(map(str, lost))
+    return kraftwatch("rescue", "plan", *log_dirs(quorum, *given), "--lost", named, *options)
+
+
+def rescue(quorum: Lab, folder: Path, survivor: int, lost: Sequence[int]) -> None:
+    file = folder / "rescue-plan.json"
+    file.write_text(plan(quorum, [survivor], lost, "--accept-loss", "--json").stdout)
+    assert json.loads(file.read_text())["refused"] is None
+    named = ",".join(map(str, lost))
+    applied = kraftwatch("rescue", "apply", *log_dirs(quorum, survivor), "--lost", named, "--plan", str(file), "--yes")
+    assert applied.exit_code == 0, applied.exception
+    assert replay_log_dir(quorum.node(survivor).data).epoch == 1_000_000
+
+
+def settings_of(quorum: Lab, node: int) -> list[str]:
+    """What people have set, by Kafka's image of a node."""
+    records = [record.removeprefix("ApiMessageAndVersion(") for record in kafka_records(quorum.node(node).metadata_log)]
+    return sorted(record for record in records if record.startswith(KINDS))

@@ -35,7 +35,7 @@ from rules.facts.freshness import fresh_poll, fresh_views
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, Plain, RuleResult, Severity, Thresholds, UnknownResult, hold
-from rules.formatting import and_join, plural
+from rules.formatting import and_join, numbered, plural
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.monitoring import LeaderView
 from rules.model.subject import Subject
@@ -104,7 +104,14 @@ def _voters(voters: Iterable[ReplicaKey]) -> str:
 def _remedy(facts: Facts, leader: NodeId | None, others: Sequence[LeaderView], *, singles: bool) -> Iterable[str]:
     quorum = facts.quorum
     yield COPY_METADATA_FIRST
-    if singles:
+    lost = {view.leader_id for view in others} & facts.former_voters
+    if lost and any(change.rebuilt for change in quorum.history.reconfigurations):
+        controllers = numbered("controller", sorted(facts.former_voters))
+        yield (
+            f"# Stop {controllers}, keep them down and wipe their disks: they are lost voters of a quorum that was "
+            "rescued, and the rescued one goes on"
+        )
+    elif singles:
         yield (
             "# Each of these controllers was formatted with --standalone: keep one, format the others with "
             "--no-initial-controllers, and add them to its voters one by one"

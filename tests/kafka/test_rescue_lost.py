@@ -1,16 +1,28 @@
 """A lost majority, by someone who only reads the plan: every command as printed, every sentence done."""
 
 import json
+import re
 import shutil
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import combinations
 from pathlib import Path
+from random import Random
+from threading import Event
+from time import sleep
 
 import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import NewTopic
 from typer.testing import Result
 
 from deploy.lab.jars import KAFKA_VERSION
 from streaming.query.from_log_dir import replay_log_dir
 from tests.cli.program import kraftwatch
+from tests.eventually import eventually
+from tests.in_background import in_background
 from tests.kafka.conftest import MakeLab
 from tests.kafka.dead_quorum import AUTHORIZER, fill_with_metadata
 from tests.kafka.metadata_image import kafka_records
@@ -135,6 +147,60 @@ def test_a_voter_that_answers_is_not_lost(lab: MakeLab, tmp_path: Path) -> None:
 
     assert f"--lost: controller {lost[0]} answers at {quorum.node(lost[0]).endpoint}: stop it" in str(answers.exception)
     assert "is locked: a Kafka process uses it" in str(running.exception)
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("voters", [3, 4, 5])
+def test_what_a_plan_says_is_held_against_what_was_acknowledged(
+    lab: MakeLab, voters: int, record_property: Callable[[str, object], None]
+) -> None:
+    """Killed ten times at random while topics are created; then every choice of lost disks that leaves no majority."""
+    quorum = lab(controllers=voters, brokers=1)
+    random, acknowledged = Random(voters), set[str]()
+    found: Counter[tuple[bool, bool]] = Counter()
+    with in_background(partial(create_topics, quorum, acknowledged)):
+        for _ in range(10):
+            held_back = random.sample(quorum.controllers, random.randint(0, (voters - 1) // 2))
+            quorum.pause(*held_back)
+            sleep(random.uniform(0.5, 2.5))
+            order = random.sample(quorum.controllers, voters)
+            for node in order:
+                quorum.kill(node)
+                sleep(random.choice([0.0, 0.0, 0.05, 0.3]))
+            known = {*acknowledged}
+            names = {node: topics_on(quorum.node(node).metadata_log) for node in quorum.controllers}
+            assert known <= set().union(*names.values())
+            for count in range(voters - voters // 2, voters):
+                for lost in combinations(quorum.controllers, count):
+                    left = [node for node in quorum.controllers if node not in lost]
+                    made = json.loads(plan(quorum, left, lost, "--no-probe", "--accept-loss", "--json").stdout)["lost"]
+                    missing = known - names[int(made["log_of"].partition("-")[0])]
+                    assert not (made["data_safe"] and missing), (lost, sorted(missing))
+                    found[made["data_safe"], bool(missing)] += 1
+            quorum.start(*quorum.controllers)
+            quorum.await_leader()
+            size = len(acknowledged)
+            eventually(lambda: len(acknowledged) > size + 2, within_s=60)  # noqa: B023 - read at once
+    record_property("choices", f"{len(acknowledged)} topics; (data-safe, something missing): {dict(found)}")
+    assert found[False, True], "some loss would be real"
+    assert (found[True, False] > 0) == (voters % 2 == 0)
+
+
+def create_topics(quorum: Lab, acknowledged: set[str], ended: Event) -> None:
+    """Creates one topic after the other, and keeps the names of those that were acknowledged."""
+    client, number = quorum.admin, 0
+    while not ended.is_set():
+        number += 1
+        name = f"trial-{number:06d}-"
+        with suppress(KafkaException):
+            client.create_topics([NewTopic(name, 1, 1)], request_timeout=10)[name].result(12)
+            acknowledged.add(name)
+
+
+def topics_on(partition: Path) -> set[str]:
+    """The names of the trial's topics in a metadata log."""
+    content = b"".join(path.read_bytes() for path in partition.iterdir() if path.suffix in (".log", ".checkpoint"))
+    return {name.decode() for name in re.findall(rb"trial-\d{6}-", content)}
 
 
 def lose(quorum: Lab, count: int, *, keep: int | None = None, copies: dict[int, Path] | None = None) -> list[int]:

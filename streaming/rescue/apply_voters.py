@@ -62,6 +62,8 @@ class RescueResult:
     backup: Path | None = None
     records: int = 0
     """Metadata records in the snapshot."""
+    has_voters: bool = True
+    """Whether the snapshot has voters: that of a static quorum has none."""
     notes: tuple[str, ...] = ()
     """What was ignored or not checked."""
 
@@ -217,6 +219,7 @@ def _add_snapshot(
         snapshot=name,
         backup=place,
         records=log.records,
+        has_voters=bool(log.kraft_version),
         transcript=(),
     )
 
@@ -420,14 +423,15 @@ def result_text(result: RescueResult) -> Text:
         out.append(f" {visible(str(result.partition))} already holds these voters.")
         return out
     path = visible(str(result.partition / result.snapshot))
+    held = f"{plural(result.records, 'record')}{' and the new voters' if result.has_voters else ''}"
     if result.written:
         out.append(" DONE ", "bold black on green")
-        out.append(f" wrote {path} with {plural(result.records, 'record')} and the new voters.\n")
+        out.append(f" wrote {path} with {held}.\n")
         out.append(f"  The files before are in {visible(str(result.backup))}.\n")
         out.append("  Before this node is started, `kraftwatch rescue undo` restores them.")
     else:
         out.append(" DRY RUN ", "bold white on blue")
-        out.append(f" --yes would write {path} with {plural(result.records, 'record')} and the new voters,\n")
+        out.append(f" --yes would write {path} with {held},\n")
         out.append(f"  after a copy of all files to {visible(str(result.backup))}. Nothing was written.")
     return out
 

@@ -19,7 +19,7 @@ from rules.formatting import and_join, ms_text, numbered, plural, utc_text
 from rules.model.identifiers import Epoch, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter
 from rules.rescue.lost_majority import NewQuorum, cannot_continue, new_quorum
-from rules.rescue.node_decisions import NodeAction, NodeDecision
+from rules.rescue.node_decisions import NodeAction, NodeDecision, held_by_majority
 from rules.rescue.voter_override import OverrideOutcome, compare, initial_controllers, parse_controllers
 from streaming.rescue.rescue_plan import AssessedDisk, RescuePlan, controllers
 
@@ -191,6 +191,12 @@ def _held(plan: RescuePlan, made: NewQuorum, source: AssessedDisk) -> Iterable[s
         f"# The best log that is left is of {of} {source.key.id}: it ends at offset {source.end_offset} of epoch "
         f"{source.epoch}{written}"
     )
+    uncommitted = max(made.committed_below, held_by_majority(plan.disks, source.voters))
+    if uncommitted < source.end_offset:
+        yield (
+            f"# Its records from offset {uncommitted} to {source.end_offset - 1} may never have been committed: they "
+            "become permanent"
+        )
     if made.data_safe:
         yield (
             f"# Data-safe: {made.left.disks} of {made.left.voters} voters' disks are left, and "

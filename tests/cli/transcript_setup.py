@@ -209,7 +209,8 @@ def _quarantined(session: "Session", words: Words) -> None:
 def _batch(session: "Session", words: Words) -> None:
     """batch FILE [at OFFSET] [damaged|zstd|cut] RECORD ...: a batch at the end of a log.
 
-    Records: noop, unknown, empty, leader, voters, `config:NAME=VALUE`, remove-topic (one that does not exist), order.
+    Records: noop, unknown, empty, leader, voters, `config:NAME=VALUE`, remove-topic (one that does not exist), order,
+    unknown-control, kraft-2.
     """
     base, flags = words.number("at") or 0, {flag for flag in ("damaged", "zstd", "cut") if words.flag(flag)}
     path = session.folder / words.word()
@@ -233,6 +234,10 @@ def _record(word: str) -> bytes | tuple[bytes, bytes]:
             return control(2, b"\0\0" + (1).to_bytes(4, "big") + b"\1\1\0")
         case "voters":
             return voters_record(2)
+        case "unknown-control":
+            return control(44, b"\0\0")
+        case "kraft-2":
+            return control(5, b"\0\0\0\2\0")
         case "remove-topic":
             return data(9, 0, bytes(range(16)) + b"\0")
         case "order":

@@ -100,6 +100,7 @@ class PlanFollower:
             r"(?:Committed records below offset .*|Records that were committed from offset .*)": self._nothing,
             r"(?:The log of broker \d+ goes further, .*|No broker's log that is given goes further, .*)": self._nothing,
             r"The logs of brokers? .* are not given, .*": self._nothing,
+            r"Its records from offset \d+ to \d+ may never have been committed: .*": self._nothing,
             r"Data-safe: .*: nothing that was committed is lost, if .*": self._nothing,
             r"Keep (?:controllers? )(?P<nodes>[\d, and]+) down, .* Wipe each one before it starts": self._are_down,
             r"Stop (?:controllers? )(?P<nodes>[\d, and]+), which may still run and wait for .*": self._stop_running,

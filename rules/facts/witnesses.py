@@ -103,6 +103,10 @@ class Witnesses:
         newest_ms = quorum.newest_timestamp_ms
         starts = [] if newest_ms is None else [one for one in quorum.history.starts if one.id == node]
         changes = [quorum.now_ms - ((newest_ms or 0) - one.timestamp_ms) for one in starts]
+        row = self.newest.get(node)
+        if row is not None and row.process_since_ms is not None:
+            # It may not have registered since.
+            changes.append(self._at_ms(row) - (row.at_ms - row.process_since_ms))
         if probe is not None:
             changes += [*probe.returned_at_ms, *filter(None, (probe.certificate_since_ms,))]
         return max(changes, default=0) + CLOCKS_DIFFER_MS

@@ -15,7 +15,7 @@ from rules.model.membership import majority
 from tests.chaos import small_disk
 from tests.chaos.chaos_lab import ChaosLab
 from tests.chaos.packet_filter import MONITOR, BrokenPath, Cut
-from tests.kafka.monitored_cluster import pause_nodes, run_in_bursts
+from tests.kafka.monitored_cluster import pause_nodes
 
 Steps: TypeAlias = Callable[[ChaosLab], Iterator[None]]
 _DENIES = {
@@ -205,13 +205,24 @@ def _hosts_cut(lab: ChaosLab, nodes: Sequence[int]) -> Iterator[None]:
     lab.filter.restore(*paths)
 
 
+@contextmanager
+def _denying(lab: ChaosLab, nodes: Sequence[int]) -> Iterator[None]:
+    """Nodes are restarted, and deny what the others send; who is denied ends."""
+    lab.kill(*nodes)
+    lab.own_properties = dict.fromkeys(nodes, _DENIES)
+    lab.start(*nodes, wait=False)
+    yield
+    lab.own_properties = {}
+    _restart(lab, *lab.controllers)
+
+
 _PARTS: dict[str, Callable[[ChaosLab, Sequence[int]], AbstractContextManager[None]]] = {
     "killed": _some_killed,
     "paused": lambda lab, nodes: pause_nodes(lab, *nodes),
     "given new disks": _disks_replaced,
     "without names": _names_dropped,
     "cut off": _hosts_cut,
-    "slow": lambda lab, nodes: run_in_bursts(lab, *nodes),
+    "denying": _denying,
 }
 """What happens to some of the controllers."""
 

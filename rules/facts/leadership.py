@@ -339,7 +339,13 @@ class WhoLeads:
         return {voter for voter in self.quorum.voter_ids & followers if self._accepts(self.nodes[voter])}
 
     def _accepts(self, voter: NodeFacts) -> bool:
-        """Returns whether a voter accepts connections where it is recorded, and fetched last with its own directory."""
+        """Returns whether a voter accepts connections where it is recorded, and fetched last with its own directory.
+
+        Whether one that has started since a leader last answered has its own directory is not known: without, nobody
+        gives it a vote, and it names the leader that others have named.
+        """
+        if voter.probe and self.last_ms is not None and max(voter.probe.returned_at_ms, default=-1) > self.last_ms:
+            return False
         rows = self.quorum.poll.rows_by_id.get(voter.id, ()) if self.quorum.poll else ()
         newest = max(rows, key=lambda row: row.last_fetch_ms or 0, default=None)
         replaced = newest is not None and not same_replica(newest.key, voter.key)

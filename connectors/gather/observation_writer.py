@@ -204,12 +204,12 @@ class ObservationWriter:
         self._write(ObservationKind.VIEW, to_json(event), urgent=changed, quiet=quiet)
 
     def write_witness(self, event: WitnessRow) -> None:
-        """Writes what a controller's host saw. Another result than before is urgent, and the same one again is quiet.
+        """Writes what a node's host saw. Another result or process than before is urgent, the same again is quiet.
 
         Not after a change of the cluster: a row counts only if it is newer than the newest start of both controllers.
         """
         seen = tuple((peer.node, peer.endpoint, peer.reached, peer.step) for peer in event.peers)
-        changed = self._changed(ObservationKind.WITNESS, str(event.node), seen)
+        changed = self._changed(ObservationKind.WITNESS, str(event.node), (event.process_since_ms, seen))
         before, now_ms = self._witnessed.get(event.node), self._steady()
         # One that is missed makes no difference yet: the row before counts for three intervals.
         missed = before is None or event.every_ms is None or now_ms - before[0] > 2 * event.every_ms

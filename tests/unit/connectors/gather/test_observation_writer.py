@@ -258,14 +258,14 @@ def test_a_row_of_a_host_is_quiet_if_nothing_has_changed_since_its_last_one(publ
     now_ms = Millis(0)
     writer = ObservationWriter("a", publisher, NodeDirectory(configured=(), cluster_id=None), steady=lambda: now_ms)  # type: ignore[arg-type]
 
-    def seen(node: int, *, after_ms: int = 0, reached: Reached = Reached.YES) -> Urgency:
+    def seen(node: int, *, after_ms: int = 0, reached: Reached = Reached.YES, process_ms: int = 1) -> Urgency:
         nonlocal now_ms
         for _ in range(after_ms // 1_000):
             now_ms = Millis(now_ms + 1_000)
             writer.write_poll(advancing(now_ms // 1_000))
         peers = (PeerDial(node=NodeId(3), endpoint="c3:9093", reached=reached),)
         row = WitnessRow(node=NodeId(node), cluster_id=None, at_ms=Millis(0), login="", peers=peers, every_ms=10_000)
-        writer.write_witness(row)
+        writer.write_witness(replace(row, process_since_ms=Millis(process_ms)))
         return publisher.rows[-1][0].urgency
 
     assert [seen(1), seen(2)] == [Urgency.URGENT] * 2
@@ -277,6 +277,7 @@ def test_a_row_of_a_host_is_quiet_if_nothing_has_changed_since_its_last_one(publ
     assert seen(2) is Urgency.QUIET
     writer.write_probe(probed(1))
     assert seen(1, reached=Reached.NO) is Urgency.REGULAR
+    assert seen(1, reached=Reached.NO, process_ms=2) is Urgency.URGENT, "another process"
 
 
 def without_clock(event: object) -> object:

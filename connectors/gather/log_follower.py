@@ -56,6 +56,9 @@ _SNAPSHOT_REPLACED = frozenset(
 )
 """Also UNKNOWN_SERVER_ERROR, as which Kafka's own errors arrive: a Fetch says whether the node leads."""
 _EMPTY_ROW_S = 1.0
+_CHANGES_TOGETHER_S = 1.0
+"""After a row with changes the next Fetch waits for the next of these seconds, which are those of all clusters: while
+changes keep coming, a row holds those of a second. The first change after a quiet second is read at once."""
 _PAUSE_S = 0.25
 
 
@@ -95,7 +98,7 @@ class LogFollower:
         self._failed_leader: tuple[Address, int] | None = None
         """The last leader that failed to answer, and its epoch."""
         self._wait_ms = _MAX_WAIT_MS
-        self._paused_until = 0.0
+        self._paused_until = self._next_fetch_at = 0.0
         self._damaged_by: Address | None = None
         """The leader of which damaged batches were recorded: what is in them is read again from another one."""
         self._high_watermark: int | None = None
@@ -114,6 +117,8 @@ class LogFollower:
         while True:
             while self._loop.now() < self._paused_until:
                 await self._loop.sleep(_PAUSE_S)
+            if (wait_s := self._next_fetch_at - self._loop.now()) > 0:
+                await self._loop.sleep(wait_s)
             leader = self._nodes.leader
             if leader is None:
                 await self._find_leader()
@@ -263,8 +268,12 @@ class LogFollower:
     async def _write(self, records: CommittedRecords) -> None:
         now = self._loop.now()
         if records.batches or now - self._last_write_at >= _EMPTY_ROW_S:
-            self._output.write_records(records, await self._redacted(records.batches))
+            redacted = await self._redacted(records.batches)
+            self._output.write_records(records, redacted)
             self._last_write_at = now
+            caught_up = records.high_watermark is not None and records.last_offset + 1 >= records.high_watermark
+            if redacted.has_records and caught_up:
+                self._next_fetch_at = (self._loop.now() // _CHANGES_TOGETHER_S + 1) * _CHANGES_TOGETHER_S
 
     def _write_failure(self, address: Address, problem: ObservationError) -> None:
         node = self._nodes.node_at(address)

@@ -1,4 +1,8 @@
-"""Appends rows to the journal; publishes urgent rows at once, others within a second, quiet ones up to ten later.
+"""Appends rows to the journal; publishes urgent rows at once, others within two seconds, quiet ones up to ten later.
+
+Each publication begins a micro-batch, which costs the same for one row as for many. So while changes keep coming, rows
+that are not urgent are published with them; and the first change of a cluster waits for up to a second if that of
+another one was published just before. What is due is published at once.
 
 A quiet row shows nothing new but that time passes. It waits in memory until the next row of its cluster that is not
 quiet, and only until the time up to which the newest evaluation has said that time alone changes nothing (`let_wait`):
@@ -8,6 +12,7 @@ another second, because a change waits while a batch is evaluated.
 """
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -28,6 +33,12 @@ _TOGETHER: Final = 30
 """Of so many clusters together: some tenths of a second of evaluation."""
 _ANSWERED_MS: Final = 2_000
 """How long quiet rows wait for the evaluation of the quiet rows before them: no rule is evaluated sooner again."""
+_JUST_NOW_S: Final = 0.9
+"""So soon after a publication rows that are not urgent wait for the next one."""
+_APART_S: Final = 0.7
+"""The time between two publications that begin with the first change of a cluster."""
+_FOLLOWS_S: Final = 2.0
+"""A change that follows another one of its cluster so soon has waited already, before it was read (log_follower)."""
 
 
 class Appender(Protocol):
@@ -66,6 +77,12 @@ class Publisher:
         self._on_failure = on_failure
         self._before_publish, self._on_full_disk = before_publish, on_full_disk
         self._publish_scheduled = False
+        self._published_s = self._changes_published_s = -math.inf
+        """When rows, and when urgent rows, were last published, by the loop's clock."""
+        self._urgent_appended = False
+        """Whether an urgent row is appended and not published."""
+        self._urgent_s: dict[str, float] = {}
+        """When the newest urgent row of a cluster came."""
         self._all_published = True
         """Whether there are no appended rows."""
         self._waiting: dict[str, list[Observation]] = {}
@@ -119,10 +136,11 @@ class Publisher:
         self.rows += 1
         self._waiting_bytes += len(row.payload)
         urgent = row.urgency is Urgency.URGENT
+        waits_s = self._wait_s(cluster) if urgent else 0.0
         urgent_from_ms = self._urgent_from_ms.get(cluster)
         if urgent_from_ms is not None and row.observed_at_ms >= urgent_from_ms:
             del self._urgent_from_ms[cluster]
-            urgent = True
+            urgent, waits_s = True, 0.0
         self._waiting.setdefault(cluster, []).append(row)
         if row.urgency is not Urgency.QUIET:
             # What was evaluated before it says nothing of what follows it.
@@ -133,9 +151,21 @@ class Publisher:
             self._time_has_come.add(cluster)
         if self._waiting_bytes + self._appended_bytes >= _MOST_BYTES:
             self._append_waiting([*self._waiting])
-            urgent = True
-        if urgent:
+            urgent, waits_s = True, 0.0
+        if waits_s > 0:
+            self._loop.call_later(waits_s, self._publish_changes)
+        elif urgent:
             self._publish_soon()
+
+    def _publish_changes(self) -> None:
+        if self._urgent_appended:
+            self._publish_soon()
+
+    def _wait_s(self, cluster: str) -> float:
+        """Returns how long an urgent row of this cluster waits: not, unless it is the first one after a quiet time."""
+        now, before = self._loop.now(), self._urgent_s.get(cluster, -math.inf)
+        self._urgent_s[cluster], self._urgent_appended = now, True
+        return 0.0 if now - before < _FOLLOWS_S else self._changes_published_s + _APART_S - now
 
     def _append_waiting(self, clusters: Iterable[str]) -> None:
         for cluster in clusters:
@@ -161,7 +191,8 @@ class Publisher:
         self._seconds += 1
         turn = self._seconds % _EVERY_S
         self._append_waiting([one for one in self._waiting if one in self._time_has_come or self._turns[one] == turn])
-        self._publish_appended()
+        if self._loop.now() - self._published_s >= _JUST_NOW_S:
+            self._publish_appended()
 
     def publish(self) -> None:
         """Publishes all rows, if there are any."""
@@ -187,6 +218,9 @@ class Publisher:
             self._on_full_disk()
         else:
             self._all_published, self._appended_bytes, self._unwritable = True, 0, False
+            self._published_s = self._loop.now()
+            if self._urgent_appended:
+                self._changes_published_s, self._urgent_appended = self._published_s, False
 
     def _attempt(self, step: Callable[[], object]) -> None:
         try:

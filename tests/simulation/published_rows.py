@@ -75,6 +75,9 @@ class PublishedRows:
         (self._publisher.publish_regularly if self._quiet_rows_wait else self._publisher.publish)()
         self._settle()
 
+    def now(self) -> float:
+        return self._now_ms / _SECOND_MS
+
     def call_soon(self, callback: Callable[[], None]) -> None:
         self._soon.append(callback)
 

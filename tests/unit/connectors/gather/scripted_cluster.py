@@ -115,6 +115,8 @@ class RecordedOutput:
 
     def __init__(self) -> None:
         self.log = b""
+        self.rows: list[bytes] = []
+        """The records of each row of the log that has some."""
         self.empty_rows = 0
         """Rows of the log without records."""
         self.pieces: list[tuple[SnapshotId, int, bytes]] = []
@@ -125,6 +127,7 @@ class RecordedOutput:
 
     def write_records(self, records: CommittedRecords, batches: RedactedBatches) -> None:
         self.log += records.batches
+        self.rows += [records.batches] if records.batches else []
         self.empty_rows += not records.batches
 
     def write_snapshot_pieces(self, snapshot: SnapshotId, first: int, batches: RedactedBatches) -> None:

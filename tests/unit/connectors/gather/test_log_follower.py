@@ -30,8 +30,11 @@ from tests.unit.connectors.gather.scripted_cluster import (
     RecordedOutput,
     ScriptedClient,
     fails_with,
+    run_until,
 )
 from tests.unit.connectors.kafka.kafka_answers import PARTITION, fetch_answer, piece_answer, refused_piece
+from tests.unit.connectors.metadata.metadata_bytes import batch as batch_of_records
+from tests.unit.connectors.metadata.metadata_bytes import noop
 
 refused = fails_with(Reason.REFUSED)
 
@@ -85,6 +88,58 @@ def test_a_paused_log_is_not_read_until_the_pause_ends(loop: EventLoop) -> None:
 
     assert loop.run(main) >= 0.5
     assert output.log == LOG
+
+
+def followed(
+    loop: EventLoop, appended: Callable[[float], list[bytes]], *, for_s: float, at_once: int = 1_000
+) -> tuple[ScriptedClient, RecordedOutput]:
+    """Follows for some seconds the log of a leader that has appended these batches of one record by each second.
+
+    `at_once`: the most batches in an answer.
+    """
+    began = loop.now()
+
+    def leader(request: Any) -> Any:
+        partition, log = request.topics[0].partitions[0], appended(loop.now() - began)
+        if partition.current_leader_epoch != 3:
+            return fetch_answer(error=ErrorCode.FENCED_LEADER_EPOCH, leader=2, epoch=3)
+        new = log[partition.fetch_offset : partition.fetch_offset + at_once]
+        return fetch_answer(leader=2, epoch=3, high_watermark=len(log), records=b"".join(new))
+
+    client, output = ScriptedClient(loop, {C1: leader}, answer_s=0.02), RecordedOutput()
+    nodes = NodeDirectory(configured=(C1,), cluster_id="x")
+    run_until(loop, LogFollower(client, nodes, output).run(), lambda: False, within_s=for_s)  # type: ignore[arg-type]
+    return client, output
+
+
+def changes(every_s: float, *, first_s: float = 0.0) -> Callable[[float], list[bytes]]:
+    return lambda now: [batch(at, 1, epoch=3) for at in range(max(0, int((now - first_s) / every_s + 1)))]
+
+
+@pytest.mark.parametrize("every_s", [0.1, 0.005, 0.37])
+def test_changes_that_keep_coming_are_fetched_once_a_second(loop: EventLoop, every_s: float) -> None:
+    client, output = followed(loop, changes(every_s), for_s=10.5)
+    assert 10 <= len(output.rows) <= 12
+    assert len(output.log) >= len(output.rows[-1]) * 9, "no change is left out"
+    assert len(client.sent) <= len(output.rows) + 8
+
+
+def test_the_first_change_after_a_quiet_second_is_read_at_once(loop: EventLoop) -> None:
+    _, output = followed(loop, changes(60, first_s=5.25), for_s=5.4)
+    assert len(output.rows) == 1
+
+
+def test_a_follower_that_is_behind_does_not_pause(loop: EventLoop) -> None:
+    _, output = followed(loop, lambda _: [batch(at, 1, epoch=3) for at in range(20)], for_s=0.9, at_once=1)
+    assert len(output.rows) == 20
+
+
+def test_noops_alone_make_no_pause(loop: EventLoop) -> None:
+    def noops(now: float) -> list[bytes]:
+        return [batch_of_records([noop()], base_offset=at, epoch=3) for at in range(int(now / 0.2))]
+
+    _, output = followed(loop, noops, for_s=5.1)
+    assert len(output.rows) >= 24
 
 
 def test_leader_is_found_without_addresses_in_the_responses(loop: EventLoop) -> None:

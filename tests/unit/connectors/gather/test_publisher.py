@@ -1,6 +1,8 @@
 """Which rows are published at once, and which with the next periodic publication."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -232,6 +234,77 @@ def test_a_requested_row_that_is_written_already_is_published_and_none_is_made(l
     publisher.add(row(120))
     run_pending(loop)
     assert journal.published == [2, 3], "the next row is not urgent"
+
+
+def test_rows_that_are_not_urgent_go_with_the_changes_while_these_keep_coming(simulated_time_loop: EventLoop) -> None:
+    timed = Timed(simulated_time_loop)
+    for at in range(5):
+        timed.at(at + 0.1, row(at, urgency=Urgency.URGENT))
+        timed.at(at + 0.5, row(at))
+        timed.regularly(at + 0.8)
+    timed.regularly(5.8)
+    timed.regularly(6.8)
+    assert timed.published == [0.1, 1.1, 2.1, 3.1, 4.1, 5.8], "and alone when the changes end"
+
+
+def test_first_changes_of_clusters_are_published_together(simulated_time_loop: EventLoop) -> None:
+    timed = Timed(simulated_time_loop)
+    for at, cluster in ((1.0, "a"), (1.2, "b"), (1.6, "c"), (1.9, "d"), (5.0, "e")):
+        timed.at(at, row(1, cluster, Urgency.URGENT))
+    assert timed.published == [1.0, 1.7, 2.4, 5.0]
+
+
+def test_a_change_that_has_waited_before_it_was_read_waits_no_longer(simulated_time_loop: EventLoop) -> None:
+    timed = Timed(simulated_time_loop)
+    for at, cluster in ((1.0, "a"), (1.9, "b"), (2.0, "a")):
+        timed.at(at, row(1, cluster, Urgency.URGENT))
+    assert timed.published == [1.0, 1.9, 2.0]
+
+
+def test_what_is_due_is_published_at_once_while_changes_keep_coming(simulated_time_loop: EventLoop) -> None:
+    timed = Timed(simulated_time_loop)
+    timed.publisher.publish_first_row_from("b", 100)
+    timed.at(1.0, row(1, "a", Urgency.URGENT))
+    timed.at(1.1, row(100, "b"))
+    timed.publisher.publish_first_row_from("c", 100)
+    timed.at(1.2, row(100, "c", Urgency.URGENT))
+    assert timed.published == [1.0, 1.1, 1.2]
+
+
+class Timed:
+    """A publisher that is given rows at some seconds, in simulated time."""
+
+    def __init__(self, loop: EventLoop) -> None:
+        self._loop, self._began = loop, loop.now()
+        self._steps: list[tuple[float, Callable[[], object]]] = []
+        self._times: list[float] = []
+        self.publisher = Publisher(self, loop, on_failure=lambda: None)
+
+    def append(self, observations: list[Observation], /) -> None:
+        """Takes the rows."""
+
+    def publish(self) -> int:
+        self._times.append(round(self._loop.now() - self._began, 1))
+        return 0
+
+    def at(self, second: float, added: Observation) -> None:
+        self._steps.append((second, partial(self.publisher.add, added)))
+
+    def regularly(self, second: float) -> None:
+        self._steps.append((second, self.publisher.publish_regularly))
+
+    @property
+    def published(self) -> list[float]:
+        """When rows were published, after all steps."""
+
+        async def main() -> None:
+            for second, step in self._steps:
+                await self._loop.sleep(self._began + second - self._loop.now())
+                step()
+            await self._loop.sleep(2)
+
+        self._loop.run(main)
+        return self._times
 
 
 def test_rows_wait_while_the_disk_is_full_and_are_published_once_it_has_room(loop: EventLoop) -> None:

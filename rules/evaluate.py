@@ -147,11 +147,16 @@ def evaluate_job(state: JobState, thresholds: Mapping[str, Thresholds]) -> Evalu
     )
 
 
-def evaluate(facts: Facts, thresholds: Mapping[str, Thresholds], rules: Sequence[Rule] | None = None) -> Evaluation:
-    """Evaluates these rules, or all, on this quorum: the same input gives the same evaluation, in the same order."""
+def evaluate(
+    facts: Facts, thresholds: Mapping[str, Thresholds], rules: Sequence[Rule] | None = None, *, texts: bool = True
+) -> Evaluation:
+    """Evaluates these rules, or all, on this quorum: the same input gives the same evaluation, in the same order.
+
+    `texts`: False to know what is found, and not to print it: the texts of the findings may be missing.
+    """
     selected = tuple(RULES.values()) if rules is None else tuple(rules)
     failed: dict[str, str] = {}
-    results = {rule.id: contained_results(rule, facts, thresholds, failed) for rule in selected}
+    results = {rule.id: contained_results(rule, facts, thresholds, failed, texts=texts) for rule in selected}
     return combined(selected, results, failed)
 
 
@@ -169,14 +174,14 @@ def combined(
     )
 
 
-def results_of(rule: Rule, facts: Facts, thresholds: Thresholds) -> tuple[RuleResult, ...]:
+def results_of(rule: Rule, facts: Facts, thresholds: Thresholds, *, texts: bool = True) -> tuple[RuleResult, ...]:
     """Returns the results of one rule, at most MOST_FINDINGS findings, whose texts stay on their lines.
 
     Raises what the rule raises.
     """
     return tuple(
-        _visible(_whole(facts, result) if isinstance(result, Finding) else result)
-        for result in evaluate_rule(rule, facts, thresholds)
+        _visible(_whole(facts, result) if texts and isinstance(result, Finding) else result)
+        for result in evaluate_rule(rule, facts, thresholds, texts=texts)
     )
 
 
@@ -232,7 +237,7 @@ def _visible_facts(facts: FindingFacts) -> FindingFacts:
     return replace(facts, clusters=tuple(map(visible, facts.clusters)), refused=refused)
 
 
-def evaluate_rule(rule: Rule, facts: Facts, thresholds: Thresholds) -> Sequence[RuleResult]:
+def evaluate_rule(rule: Rule, facts: Facts, thresholds: Thresholds, *, texts: bool = True) -> Sequence[RuleResult]:
     """Returns the results of one rule, with its id and the configured severity.
 
     The only result is unknown or not applicable while a need is not met, and not applicable for a disabled rule.
@@ -241,11 +246,17 @@ def evaluate_rule(rule: Rule, facts: Facts, thresholds: Thresholds) -> Sequence[
     results = [*rule.evaluate(facts, thresholds)] if unmet is None else [unmet]
     if not results:
         return ()
-    return [_of_rule(rule, result, thresholds) for result in _bounded(rule, results, thresholds.severity)]
+    bounded = _bounded(rule, results, thresholds.severity)
+    return [_of_rule(rule, _made(one, texts=texts) if isinstance(one, Draft) else one, thresholds) for one in bounded]
 
 
-def _of_rule(rule: Rule, result: RuleResult | Draft, thresholds: Thresholds) -> RuleResult:
-    found = result.make() if isinstance(result, Draft) else result
+def _made(draft: Draft, *, texts: bool) -> Finding:
+    if texts:
+        return draft.make()
+    return Finding(subject=draft.subject, severity=draft.severity, summary="", evidence={}, remedy=())
+
+
+def _of_rule(rule: Rule, found: RuleResult, thresholds: Thresholds) -> RuleResult:
     if isinstance(found, Finding) and thresholds.severity is not None:
         return replace(found, rule=rule.id, severity=thresholds.severity)
     return replace(found, rule=rule.id)
@@ -291,7 +302,7 @@ def _whole_remedy(facts: Facts, finding: Finding) -> tuple[str, ...]:
 
 
 def contained_results(
-    rule: Rule, facts: Facts, thresholds: Mapping[str, Thresholds], failed: dict[str, str]
+    rule: Rule, facts: Facts, thresholds: Mapping[str, Thresholds], failed: dict[str, str], *, texts: bool = True
 ) -> tuple[RuleResult, ...]:
     """Returns the results of one rule; if it raises, adds it to `failed` and returns that it is unknown.
 
@@ -299,7 +310,7 @@ def contained_results(
     """
     own = thresholds[rule.id]
     try:
-        return results_of(rule, facts, own)
+        return results_of(rule, facts, own, texts=texts)
     except MemoryError:
         raise
     except Exception as problem:  # noqa: BLE001 - a rule that fails must not stop the other rules

@@ -117,9 +117,10 @@ RuleResult: TypeAlias = Finding | UnknownResult | NotApplicable
 class Draft:
     """A finding whose texts are made only if it is reported: of a rule that may have one for each topic or broker."""
 
+    subject: Subject
     severity: Severity
     make: Callable[[], Finding]
-    """Returns the finding, of this severity."""
+    """Returns the finding, about this subject and of this severity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,7 +109,8 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult | Draf
     for _, of_topic in groupby(ordered, key=lambda each: each.topic_id):
         cases = [_case(quorum, newest, recovery, thresholds) for recovery in of_topic]
         severity = max((case.severity for case in cases), key=lambda severity: severity.rank)
-        yield Draft(severity=severity, make=partial(_finding, facts, severity, cases))
+        subject = Subject("topic", topic_text(cases[0].recovery.topic, cases[0].recovery.topic_id))
+        yield Draft(subject=subject, severity=severity, make=partial(_finding, facts, subject, severity, cases))
 
 
 def _case(quorum: Quorum, newest: Millis, recovery: Recovery, thresholds: Thresholds) -> _Case:
@@ -166,13 +167,13 @@ def _only_unflushed(recovery: Recovery) -> bool:
     return recovery.last_leader or only_one
 
 
-def _finding(facts: Facts, severity: Severity, cases: list[_Case]) -> Finding:
+def _finding(facts: Facts, subject: Subject, severity: Severity, cases: list[_Case]) -> Finding:
     oldest = max(cases, key=lambda case: case.condition_age_ms)
     topic = cases[0].recovery.topic
     name = topic_text(topic, cases[0].recovery.topic_id)
     others = _by_state([case for case in cases if len(case.recovery.replicas) > 1])
     return Finding(
-        subject=Subject("topic", name),
+        subject=subject,
         severity=severity,
         summary=_summary(facts, name, cases, oldest, others),
         evidence={

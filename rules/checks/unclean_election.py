@@ -62,13 +62,14 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult | Draf
             worst[election.topic_id] = election
     for election in sorted(worst.values(), key=lambda each: (each.topic or "", each.topic_id)):
         severity = _severity(election, restored=_restored(facts, election))
-        yield Draft(severity=severity, make=partial(_finding, facts, severity, election))
+        subject = Subject("topic", topic_text(election.topic, election.topic_id))
+        yield Draft(subject=subject, severity=severity, make=partial(_finding, facts, subject, severity, election))
 
 
-def _finding(facts: Facts, severity: Severity, one: UncleanElections) -> Finding:
+def _finding(facts: Facts, subject: Subject, severity: Severity, one: UncleanElections) -> Finding:
     name = topic_text(one.topic, one.topic_id)
     return Finding(
-        subject=Subject("topic", name),
+        subject=subject,
         severity=severity,
         summary=f"{plural(one.elections, 'unclean leader election')} for topic {name}, the newest at "
         f"{utc_text(one.last_timestamp_ms)}. {_loss(facts, one)}",

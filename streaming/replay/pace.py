@@ -50,8 +50,10 @@ def quiet_until_ms(quorum: Quorum, evaluation: Evaluation, thresholds: Mapping[s
         thresholds: by rule id, as `rules.evaluate.thresholds_for` returns them.
     """
     found = _conditions(evaluation)
-    ahead = (ms for ms in _AHEAD_MS if _conditions(evaluate(Facts(_later(quorum, ms)), thresholds)) == found)
-    return Millis(quorum.now_ms + next(ahead, 0))
+    for ms in _AHEAD_MS:
+        if _conditions(evaluate(Facts(_later(quorum, ms)), thresholds, texts=False)) == found:
+            return Millis(quorum.now_ms + ms)
+    return quorum.now_ms
 
 
 def _conditions(evaluation: Evaluation) -> list[tuple[str, Subject, Severity]]:

@@ -317,15 +317,15 @@ def test_evidence_and_remedy_of_each_of_many_findings_have_a_limit(each_of_them:
 def test_of_too_many_findings_only_those_that_are_reported_are_made() -> None:
     made: list[str] = []
 
-    def finding(severity: Severity, number: int) -> Finding:
-        made.append(f"{severity} {number}")
-        subject = Subject("topic", number)
+    def finding(severity: Severity, subject: Subject) -> Finding:
+        made.append(f"{severity} {subject.name}")
         return Finding(subject=subject, severity=severity, summary=f"{subject}.", evidence={}, remedy=())
 
     def drafts(_facts: Facts, _thresholds: Thresholds) -> Iterable[Draft]:
         for severity in reversed(Severity):
             for number in range(MOST_FINDINGS // 2):
-                yield Draft(severity=severity, make=partial(finding, severity, number))
+                subject = Subject("topic", number)
+                yield Draft(subject=subject, severity=severity, make=partial(finding, severity, subject))
 
     many = Rule(id="many", title="", hold=hold(0.0), evaluate=drafts)
     facts = Facts(situation())
@@ -338,6 +338,29 @@ def test_of_too_many_findings_only_those_that_are_reported_are_made() -> None:
     made.clear()
     evaluate(facts, {"many": Thresholds(severity=Severity.WARNING)}, rules=[many])
     assert {one.partition(" ")[0] for one in made} == {"info", "warning"}
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        ("unclean orders 0-3", "unclean pay\x1bments 0", "fence 101"),
+        ("all-refuse", "unclean orders 0"),
+        ("probe 1,2 name-not-found", "damage-log 3", "stop-fetching 2"),
+    ],
+    ids=["hidden characters", "inhibited", "several"],
+)
+def test_without_texts_the_same_is_found(commands: list[str]) -> None:
+    quorum, thresholds = (
+        situation(*commands),
+        with_overrides(thresholds_for({}), {"unclean-election": Thresholds(severity=Severity.INFO)}),
+    )
+
+    def found(*, texts: bool) -> list[object]:
+        evaluation = evaluate(Facts(quorum), thresholds, texts=texts)
+        findings = [(one.rule, one.subject, one.severity) for one in evaluation.findings]
+        return [findings, evaluation.unknown, evaluation.not_applicable]
+
+    assert found(texts=False) == found(texts=True)
 
 
 # The site of an exception: the newest call of kraftwatch's own code, without the message.

@@ -1,6 +1,5 @@
 """The recorded observations of `tests/data/recordings`, and a checkpoint of a job that monitored two clusters."""
 
-import json
 import lzma
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,13 +7,14 @@ from functools import cache
 from pathlib import Path
 
 from connectors.delivery.ledger import Ledger
-from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis
+from streaming.demo.recorded_incident import row_of
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
@@ -85,14 +85,7 @@ BROKER_RESTART = RecordedJournal(
 def recorded(name: str) -> Sequence[Observation]:
     """Returns the rows of a file of `tests/data/recordings`, with sequence numbers from 0 on."""
     lines = lzma.decompress((_FOLDER / f"{name}.jsonl.xz").read_bytes()).splitlines()
-    return tuple(from_line(line, sequence) for sequence, line in enumerate(lines))
-
-
-def from_line(line: bytes | str, sequence: int = -1) -> Observation:
-    """Returns the row of one line of a recording."""
-    plain = json.loads(line)
-    plain |= {"payload": bytes.fromhex(plain["payload"]), "kind": ObservationKind(plain["kind"])}
-    return Observation(**{**plain, "sequence": sequence})
+    return tuple(row_of(line, sequence) for sequence, line in enumerate(lines))
 
 
 def decoded(row: Observation) -> DecodedRow:

@@ -113,6 +113,21 @@ def demo(
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the demo's folder: the quorum's logs and the alerts.")
     ] = False,
+    recorded: Annotated[
+        bool,
+        typer.Option("--recorded", help="Play what a real quorum showed, in ten seconds, without Java and Spark."),
+    ] = False,
+    sink: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="With --recorded: where alerts are sent, as `run` takes it; default: console. May be repeated.",
+            metavar="KIND[:…]",
+        ),
+    ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(help="With --recorded: show the page at this address, until ^C.", metavar="127.0.0.1:9847"),
+    ] = None,
 ) -> None:
     """Inject four faults into a real Kafka quorum while the streaming job monitors it.
 
@@ -122,11 +137,24 @@ def demo(
     that people get: one when a fault begins, one when it gets worse, one when
     it ends.
 
+    With --recorded, neither Java nor Spark is needed: observations that a real
+    quorum gave are evaluated again, seven minutes of them in ten seconds.
+
     Exit code 0 if every expected alert fired and resolved after its fix, no
     false alert fired, and people got these notifications only; else 1.
 
+      kraftwatch demo --recorded --listen 127.0.0.1:9847
+
       kraftwatch demo --keep
     """
+    if recorded:
+        if output is not None or keep:
+            raise UsageError("--recorded starts no quorum: do not combine it with --output or --keep")
+        _play(sink, listen)
+        return
+    if sink or listen:
+        raise UsageError("--sink and --listen need --recorded: the job of the other demo has its own sink")
+    require(Extra.JOB, "kraftwatch demo")
     console = Console(stderr=True, highlight=False, record=output is not None, width=112 if output else None)
     folder = Path(tempfile.mkdtemp(prefix="kraftwatch-demo-"))
     started = time.monotonic()
@@ -142,6 +170,45 @@ def demo(
     if output is not None:
         console.save_svg(str(output), title="kraftwatch demo")
     raise typer.Exit(0 if good else 1)
+
+
+def _play(sinks: list[str] | None, listen: str | None) -> None:
+    """Plays the recorded incident to the sinks, and to the page if there is an address for it."""
+    from connectors.delivery.ledger import Ledger
+    from connectors.process.signals import STOP, SignalFlag
+    from connectors.store.tables import job_database
+    from streaming.cli.config_from_options import resolve_config
+    from streaming.cli.options import ConfigOptions
+    from streaming.cli.output import print_progress
+    from streaming.config import host_port
+    from streaming.demo.recorded_incident import CLUSTER, PLAYED_S, WHAT, PlayedIncident, incident_rows
+    from streaming.pipeline.notifying import Notifying
+    from streaming.status.status_store import StatusStore
+    from streaming.web.api import api
+    from streaming.web.fleet_view import FleetView
+    from streaming.web.pages import pages
+    from streaming.web.server import Server
+
+    # The address is never dialled: all that is known of the cluster is recorded.
+    named = ConfigOptions(cluster=[f"{CLUSTER}=127.0.0.1:9093"])
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kraftwatch-demo-")))
+        config = resolve_config(named, {"sinks": sinks, "listen": listen, "checkpoint": str(folder)})
+        stopped, store = stack.enter_context(SignalFlag(*STOP)), StatusStore([CLUSTER])
+        opened = [entry.section.open(config.links, config.store_place) for entry in config.sinks]
+        notifying = Notifying(Ledger(job_database(folder)), opened, store=store)
+        incident = PlayedIncident(notifying, store)
+        if config.listen is not None:
+            view = FleetView(store=store, now_ms=lambda: incident.now_ms)
+            server = stack.enter_context(Server(host_port(config.listen), [pages(view), api(view)]))
+            print_progress(f"The page: http://{host_port(config.listen)[0]}:{server.port}/clusters/{CLUSTER}")
+        rows = incident_rows()
+        recorded_s = (rows[-1].observed_at_ms - rows[0].observed_at_ms) / 1_000
+        print_progress(f"What a real quorum showed in {recorded_s:.0f} s, in {PLAYED_S:.0f} s: {WHAT}.")
+        incident.play(rows, stopped.wait)
+        if config.listen is not None and not stopped.is_set():
+            print_progress("The recording has ended. The page is shown until ^C.")
+            stopped.wait()
 
 
 def _run(console: Console, folder: Path, started: float) -> bool:

@@ -85,7 +85,7 @@ _DATA_VERBS = (
     (_JOB, "quarantine", "audit:app", "Show recorded data that could not be decoded, and decode it again."),
 )
 """The same, of the verbs under `kraftwatch data`."""
-_EXTRAS = {"demo": Extra.JOB, "run": Extra.JOB, "export": Extra.JOB, "audit": Extra.AUDIT}
+_EXTRAS = {"run": Extra.JOB, "export": Extra.JOB, "audit": Extra.AUDIT}
 """The verbs that need more than the base package. Their help does not."""
 
 

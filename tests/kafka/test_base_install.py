@@ -125,6 +125,15 @@ def test_a_command_of_an_extra_is_refused_in_one_sentence(base: Path, words: str
     )
 
 
+def test_the_recorded_demo_sends_its_alerts_without_java_and_spark(base: Path, tmp_path: Path) -> None:
+    played = kraftwatch(base, "demo", "--recorded", "--sink", f"jsonl:{tmp_path / 'alerts'}", "--sink", "console")
+
+    assert played.returncode == 0, played.stderr
+    lines = [json.loads(line) for line in (tmp_path / "alerts").read_text().splitlines()]
+    assert [one["rule"] for one in lines if one["state"] == "resolved"] == ["broker-fenced"]
+    assert "RESOLVED  demo  broker-fenced  broker 102" in played.stderr
+
+
 def test_a_relay_writes_to_its_topic(lab: Lab, relay: RelayProcess) -> None:
     relay.wait_for_rows(10)
 

@@ -47,9 +47,7 @@ def test_the_alerts_of_its_faults_fire_and_that_of_the_broker_resolves(played: P
     assert resolved == [("broker-fenced", "broker 102")]
     newest = played.store.newest(CLUSTER)
     assert newest is not None
-    assert [one["rule"] if isinstance(one, dict) else one.rule for one in newest.status.findings] == [
-        "failure-tolerance"
-    ]
+    assert [one.rule for one in newest.status.findings] == ["failure-tolerance"]
     assert played.incident.now_ms == rows[-1].observed_at_ms
 
 

@@ -1,4 +1,4 @@
-"""The pydantic models of the configuration."""
+"""The pydantic models of the configuration, and the types of their keys."""
 
 from collections.abc import Iterator
 from typing import Any, get_args
@@ -6,12 +6,12 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 
-def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Yields the models within a type such as `tuple[Model, ...]` or `Model | None`."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+def types_in(annotation: Any) -> Iterator[type]:
+    """Yields the classes within a type such as `tuple[Model, ...]`, `Model | None` or `Annotated[Path, ...]`."""
+    if isinstance(annotation, type):
         yield annotation
     for inner in get_args(annotation):
-        yield from models_in(inner)
+        yield from types_in(inner)
 
 
 def all_models(model: type[BaseModel], seen: set[type[BaseModel]] | None = None) -> Iterator[type[BaseModel]]:
@@ -21,5 +21,6 @@ def all_models(model: type[BaseModel], seen: set[type[BaseModel]] | None = None)
         seen.add(model)
         yield model
         for field in model.model_fields.values():
-            for inner in models_in(field.annotation):
-                yield from all_models(inner, seen)
+            for inner in types_in(field.annotation):
+                if issubclass(inner, BaseModel):
+                    yield from all_models(inner, seen)

@@ -9,7 +9,7 @@ import yaml
 
 from streaming.config import Config, load
 from streaming.config.exposure import PUBLIC_FILES, exposures, open_page
-from tests.unit.streaming.config.section_models import all_models
+from tests.unit.streaming.config.section_models import all_models, types_in
 
 CLUSTER: dict[str, Any] = {"name": "prod", "bootstrap": ["c1:9093"]}
 SECRET = "do-not-print-me"
@@ -132,6 +132,6 @@ def test_every_path_of_the_configuration_is_public_or_a_secret() -> None:
         name
         for model in all_models(Config)
         for name, field in model.model_fields.items()
-        if "pathlib.Path" in str(field.annotation) or "LocalFolder" in str(field.annotation) or field.annotation is Path
+        if Path in types_in(field.annotation)
     }
     assert paths == secrets | PUBLIC_FILES

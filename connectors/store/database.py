@@ -7,8 +7,9 @@ beside the job, or `PostgresDatabase`, a server that several machines share.
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from weakref import finalize
 
 from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, inspect
 from sqlalchemy.exc import DBAPIError
@@ -93,7 +94,10 @@ class Database(ABC):
 
 
 class SqliteDatabase(Database):
-    """One file. The first transaction creates it, readable for its owner alone."""
+    """One file. The first transaction creates it, readable for its owner alone.
+
+    It is closed by `close`, or when nothing refers to the database any more.
+    """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         """Opens nothing yet."""
@@ -166,9 +170,12 @@ class SqliteDatabase(Database):
         if not self._read_only:
             sqlite_file.create_private(self.path)
         engine = create_engine(
-            "sqlite://", creator=lambda: sqlite_file.connect(self.path, read_only=self._read_only), poolclass=QueuePool
+            "sqlite://", creator=partial(sqlite_file.connect, self.path, read_only=self._read_only), poolclass=QueuePool
         )
         event.listen(engine, "begin", _begin)
+        # A command that reads once has no moment at which to close it: the file is closed with its last use. Not at the
+        # exit, where a forked process would close the connections of its parent.
+        finalize(self, engine.dispose).atexit = False
         return engine
 
     def _error(self, error: DBAPIError) -> StoreError:

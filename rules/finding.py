@@ -4,20 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from rules.claims.claim import Claim
 from rules.model.identifiers import Millis, NodeId
 from rules.model.job_state import ClockStep, RefusedRows
 from rules.model.monitoring import Reason
+from rules.model.plain import Plain as Plain
 from rules.model.subject import Subject
-
-if TYPE_CHECKING:
-    Plain: TypeAlias = "str | int | float | bool | list[Plain] | dict[str, Plain] | None"
-    """A JSON value: evidence consists of these."""
-else:
-    # Libraries that read annotations (pydantic) cannot resolve an alias that names itself.
-    Plain = Any
 
 
 class Severity(StrEnum):

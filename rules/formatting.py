@@ -11,7 +11,7 @@ from rules.model.identifiers import Millis
 
 if TYPE_CHECKING:
     # Each command imports this module: the dataclasses of the model would delay its completion and help.
-    from rules.finding import Plain
+    from rules.model.plain import Plain
 
 _SECOND = 1_000
 _MINUTE = 60 * _SECOND

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rules.answers.restart import Unusable, roles_of, usable_poll
+from rules.claims.claim import NOBODY, Question, claim
 from rules.claims.statement import Statement
+from rules.claims.words import clause
 from rules.facts.endpoint_text import endpoint_kind, probe_outcome
 from rules.facts.following import Following, following, since_last_fetch_ms
 from rules.facts.freshness import log_age_problem, poll_problem
@@ -45,7 +47,7 @@ def after_restart(facts: Facts, node: NodeId, since_ms: Millis) -> AfterRestart:
     quorum, roles = facts.quorum, roles_of(facts, node)
     poll = usable_poll(facts)
     if isinstance(poll, Unusable):
-        missing_leader = ("no controller leads the quorum",) if poll.against else ()
+        missing_leader = (clause(claim(Question.LEADER, NOBODY)),) if poll.against else ()
         return AfterRestart(node=node, roles=roles, missing=missing_leader, unknown=poll.unknown)
     unknown = [problem for problem in (log_age_problem(quorum),) if problem is not None]
     if poll.leader is None:

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from rules.answers.part import Electorate, after_starts, electorate
 from rules.answers.worlds import Answer, World, best, decide
-from rules.claims.claim import Claim, Question, yes_or_no
+from rules.claims.claim import NOBODY, Claim, Question, claim, yes_or_no
+from rules.claims.words import clause
 from rules.facts.asked_once import asked_once
 from rules.facts.endpoint import EndpointVerdict
 from rules.facts.freshness import poll_problem
@@ -66,7 +67,7 @@ def failures_left(facts: Facts) -> Answer[int]:
     """
     poll, committed = facts.nodes.poll, facts.quorum.committed
     if facts.leaderless is not None:
-        return Answer(None, unobserved="no controller leads the quorum")
+        return Answer(None, unobserved=clause(claim(Question.LEADER, NOBODY)))
     if poll is None or poll.leader is None:
         return Answer(None, unobserved=poll_problem(facts.quorum))
     now = electorate(facts)

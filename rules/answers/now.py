@@ -5,7 +5,8 @@ from rules.answers.part import electorate
 from rules.answers.worlds import best, depends_on
 from rules.claims.claim import Question, claim
 from rules.claims.statement import Statement, statement
-from rules.facts.following_text import further_failures_text, voters_in_sync
+from rules.claims.words import clause, sentence
+from rules.facts.following_text import voters_in_sync
 from rules.facts.node_claims import in_sync_count
 from rules.facts.quorum import Facts
 from rules.formatting import and_join
@@ -22,9 +23,9 @@ def over(subject: Subject | str) -> str:
 def leads(quorum: Quorum) -> Statement:
     """Returns who leads, without a full stop."""
     if quorum.leader_id is None:
-        return Statement("Which controller leads now is not known", claim(Question.LEADER))
+        return sentence(clause(claim(Question.LEADER)))
     epoch = "" if quorum.leader_epoch is None else f" in epoch {quorum.leader_epoch}"
-    return Statement(f"Controller {quorum.leader_id} leads{epoch}", claim(Question.LEADER, quorum.leader_id))
+    return sentence(clause(claim(Question.LEADER, quorum.leader_id)), epoch)
 
 
 def committed_voters(quorum: Quorum) -> str:
@@ -39,11 +40,9 @@ def in_sync_text(facts: Facts) -> Statement:
         return Statement("")
     in_sync = voters_in_sync(facts.nodes)
     if left.value is None:
-        unknown = f"; how many more may fail is not known: {depends_on(left.undecided)}."
-        return statement(in_sync, Statement(unknown, failures_claim(left)))
+        return statement(in_sync, "; ", clause(failures_claim(left)), f": {depends_on(left.undecided)}.")
     counted = len(best(electorate(facts)).followers)
     useless, unreached = in_sync_count(voters) - counted, counted - majority(len(voters)) - left.value
     but = f", but {useless} of them cannot vote or be reached" if useless else ""
     why = ": by their endpoints the others could elect no leader" if unreached else ""
-    tolerated = f"; the quorum tolerates {further_failures_text(left.value)}{why}."
-    return statement(in_sync, but, Statement(tolerated, failures_claim(left)))
+    return statement(in_sync, but, "; ", clause(failures_claim(left)), f"{why}.")

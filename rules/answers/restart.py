@@ -15,7 +15,8 @@ from rules.answers.forecast import forecast_election
 from rules.answers.part import Elector, Part, electors
 from rules.answers.worlds import ONE_WAY
 from rules.claims.claim import NOBODY, YES, Claim, Directory, Follows, Question, claim, of_each, yes_or_no
-from rules.claims.statement import Statement, claims_of
+from rules.claims.statement import Statement, claims_of, statement
+from rules.claims.words import clause, predicate
 from rules.facts.doubts import IN_DOUBT, UNPROVED, About, Doubt, of_start
 from rules.facts.endpoint import EndpointFault
 from rules.facts.endpoint_text import certificate_text, endpoint_kind, probe_outcome
@@ -214,8 +215,7 @@ def usable_poll(facts: Facts) -> Poll | Unusable:
     no_leader = facts.leaderless
     if no_leader is not None:
         reported = f"reported by {and_join(no_leader.answered, 3)}" if no_leader.answered else "all refuse connections"
-        why = f"no controller leads the quorum ({reported}): fix that first"
-        return Unusable(against=(Statement(why, claim(Question.LEADER, NOBODY)),))
+        return Unusable(against=(statement(clause(claim(Question.LEADER, NOBODY)), f" ({reported}): fix that first"),))
     unread = log_read_problem(quorum) if quorum.access.log else POLLS_ONLY
     if unread is not None:
         return Unusable(unknown=(unread,))
@@ -250,9 +250,7 @@ def _missing(facts: Facts, poll: Poll, voter: NodeFacts) -> str | None:
         case Following.NOT_FETCHING | Following.UNKNOWN:
             fetching = (row.key for row in voter.others if following(facts.quorum, poll, row.key).fetches)
             other = next(fetching, None)
-            return (
-                Statement("does not fetch", follows) if other is None else f"fetches as {other}, with another directory"
-            )
+            return predicate(follows) if other is None else f"fetches as {other}, with another directory"
 
 
 def _too_few_voters(missing: Mapping[NodeId, str], remaining: int, needed: int, voters: int) -> Iterable[str]:
@@ -261,7 +259,7 @@ def _too_few_voters(missing: Mapping[NodeId, str], remaining: int, needed: int, 
         yield ONLY_VOTER
         return
     for node, why in missing.items():
-        yield Statement(f"controller {node} {why}: bring it back first", *claims_of((why,)))
+        yield statement(f"controller {node} ", why, ": bring it back first")
     if remaining < needed:
         left = plural(remaining, "voter")
         yield f"without it {left} of {voters} would remain, caught up and reachable, and {needed_text(needed)}"
@@ -341,10 +339,7 @@ def _needs_restart(node: NodeId, voter: NodeFacts) -> bool:
 def _unfinished_changes(facts: Facts, poll: Poll, thresholds: Thresholds, findings: Iterable[Finding]) -> Iterable[str]:
     twice = {finding.subject.node for finding in findings if finding.rule == "duplicate-node-id"}
     for copied in sorted(twice):
-        yield Statement(
-            f"two processes run with node.id {copied}: stop the copy first",
-            claim(Question.DIRECTORY, Directory.COPY, node=copied),
-        )
+        yield statement(clause(claim(Question.DIRECTORY, Directory.COPY, node=copied)), ": stop the copy first")
     committed = facts.nodes.dialled
     if committed is None:
         return
@@ -357,11 +352,10 @@ def _unfinished_changes(facts: Facts, poll: Poll, thresholds: Thresholds, findin
         if row.key.id in twice:
             continue
         if other_disk or (voter is None and half_done(facts.quorum, row.key, thresholds)):
-            yield Statement(
-                f"controller {row.key.id} has a new directory id and is not a voter with it yet: "
-                "finish the disk replacement first",
-                claim(Question.DIRECTORY, Directory.REPLACED, node=row.key.id),
-                claim(Question.CHANGE, YES, node=row.key.id),
+            yield statement(
+                f"controller {row.key.id} ",
+                predicate(claim(Question.DIRECTORY, Directory.REPLACED, node=row.key.id)),
+                Statement(": finish the disk replacement first", claim(Question.CHANGE, YES, node=row.key.id)),
             )
     latest = poll.voter_keys
     if latest != committed.keys and None not in {key.directory_id for key in latest}:

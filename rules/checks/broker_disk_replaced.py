@@ -31,6 +31,7 @@ What not to do
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
+from rules.claims.statement import statement
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Thresholds, hold, keep_firing_for
@@ -90,16 +91,19 @@ def _finding(facts: Facts, broker: NodeId, emptied: tuple[EmptiedReplicas, ...])
         for replicas in emptied
         for number in replicas.numbers
     ]
-    shown = names[:_MAX_NAMED]
-    more = count - len(shown)
+    more = count - len(names[:_MAX_NAMED])
+    shown = [*names[:_MAX_NAMED], *([f"{more} more"] if more else [])]
     them = "it" if count == 1 else "them"
     return Finding(
         subject=Subject("broker", broker),
         severity=Severity.CRITICAL,
-        summary=f"Broker {broker} came back without {_directories(len(lost))} of {plural(count, 'partition')} of which "
-        f"it is the leader or the only in-sync replica: {and_join([*shown, f'{more} more'] if more else shown, 4)}. "
-        f"It created {them} in another directory at {utc_text(max(replicas.timestamp_ms for replicas in emptied))}, "
-        f"empty unless the files were moved there, and leads {them} as soon as it can.{copy_sentence(facts, copies)}",
+        summary=statement(
+            f"Broker {broker} came back without {_directories(len(lost))} of {plural(count, 'partition')} of which "
+            f"it is the leader or the only in-sync replica: {and_join(shown, 4)}. It created {them} in another "
+            f"directory at {utc_text(max(replicas.timestamp_ms for replicas in emptied))}, empty unless the files were "
+            f"moved there, and leads {them} as soon as it can.",
+            copy_sentence(facts, copies),
+        ),
         evidence={
             "broker": broker,
             "partitions": count,

@@ -39,6 +39,7 @@ What not to do
 
 from collections.abc import Iterable
 
+from rules.claims.statement import statement
 from rules.facts.following import following
 from rules.facts.freshness import fresh_poll
 from rules.facts.needs import Need
@@ -97,8 +98,7 @@ def _finding(facts: Facts, broker: BrokerRegistration, thresholds: Thresholds) -
     return Finding(
         subject=Subject("broker", node),
         severity=_severity(left=left, worse=bool(copies) or not alive),
-        summary=f"Broker {node} is fenced: {why}. It serves no client.{copies}{first} "
-        f"Brokers alive: {alive} of {len(facts.quorum.brokers)} registered.",
+        summary=statement(f"Broker {node} is fenced: {why}. It serves no client.", copies, first, _alive_text(facts)),
         evidence={
             "broker": node,
             "failed_nodes": [node],
@@ -130,15 +130,22 @@ def _finding(facts: Facts, broker: BrokerRegistration, thresholds: Thresholds) -
     )
 
 
+def _alive_text(facts: Facts) -> str:
+    return f" Brokers alive: {facts.brokers_alive} of {len(facts.quorum.brokers)} registered."
+
+
 def _left_over(facts: Facts, broker: BrokerRegistration, why: str) -> Finding:
     quorum = facts.quorum
     node, alive, copies = broker.id, facts.brokers_alive, copy_sentence(facts, (broker.id,))
     return Finding(
         subject=Subject("broker", node),
         severity=Severity.CRITICAL if copies else Severity.WARNING,
-        summary=f"Broker {node} is fenced: node {node} {why}; its registration as a broker is left over. Kafka still "
-        f"places replicas of new topics on it, which no process holds.{copies} Brokers alive: {alive} of "
-        f"{len(quorum.brokers)} registered.",
+        summary=statement(
+            f"Broker {node} is fenced: node {node} {why}; its registration as a broker is left over. Kafka still "
+            "places replicas of new topics on it, which no process holds.",
+            copies,
+            _alive_text(facts),
+        ),
         evidence={
             "broker": node,
             "incarnation_id": broker.incarnation_id,
@@ -159,9 +166,12 @@ def _not_registered(facts: Facts, of_broker: BrokerPartitions) -> Finding:
     return Finding(
         subject=Subject("broker", node),
         severity=Severity.CRITICAL if copies else Severity.WARNING,
-        summary=f"Broker {node} is not registered{why}, and {plural(count, 'partition')} "
-        f"{'has' if count == 1 else 'have'} a replica on it: {named_ones(of_broker.examples, count)}. Kafka does not "
-        f"copy them elsewhere.{copies} Brokers alive: {alive} of {len(facts.quorum.brokers)} registered.",
+        summary=statement(
+            f"Broker {node} is not registered{why}, and {plural(count, 'partition')} {'has' if count == 1 else 'have'} "
+            f"a replica on it: {named_ones(of_broker.examples, count)}. Kafka does not copy them elsewhere.",
+            copies,
+            _alive_text(facts),
+        ),
         evidence={
             "broker": node,
             "partitions_with_a_replica": count,
@@ -215,9 +225,8 @@ def _severity(*, left: bool, worse: bool) -> Severity:
 def _resolved(facts: Facts, subject: Subject) -> str:
     quorum = facts.quorum
     broker = quorum.brokers.get(subject.node)
-    alive = sum(each.alive for each in quorum.brokers.values())
     now = "is no longer registered, and has no replica" if broker is None else "is not fenced: it serves clients"
-    return f"Broker {subject.node} {now}. Brokers alive: {alive} of {len(quorum.brokers)} registered."
+    return f"Broker {subject.node} {now}.{_alive_text(facts)}"
 
 
 RULE = Rule(

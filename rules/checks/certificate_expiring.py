@@ -29,6 +29,7 @@ from collections.abc import Iterable, Sequence
 
 from rules.claims.claim import NO, Question, of_each
 from rules.claims.statement import Statement
+from rules.claims.words import TAKES_NO_PART
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
@@ -120,7 +121,7 @@ def _finding(quorum: Quorum, soon: Sequence[Probe], severity: Severity) -> Findi
         severity=severity,
         summary=Statement(
             f"{_summary(quorum, soon, nodes)} No other node can connect to a controller whose certificate has "
-            "expired: it can neither vote nor lead.",
+            f"expired: it {TAKES_NO_PART}.",
             *of_each(Question.VOTES, (p.node for p in soon if _expires_within(quorum, p, Millis(0))), NO),
         ),
         evidence={

@@ -26,13 +26,12 @@ What not to do
 from collections.abc import Iterable
 
 from rules.answers.now import leads
-from rules.claims.statement import Statement, statement
+from rules.claims.statement import statement
 from rules.facts.following import NEAR_RECORDS, Following, lag_samples
-from rules.facts.following_text import follows_text, path_text
+from rules.facts.following_text import follows_text
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
 from rules.facts.node import NodeFacts
-from rules.facts.node_claims import leader_claim
 from rules.facts.quorum import Facts
 from rules.facts.replica_lag import WINDOW, Readiness, readiness
 from rules.finding import Finding, NotApplicable, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
@@ -40,7 +39,7 @@ from rules.formatting import and_join, duration, plural
 from rules.model.quorum import Quorum
 from rules.model.replica import CommitWait, Poll
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import bring_in_sync, check_host, describe_replication
+from rules.remedies.remedy_commands import bring_in_sync, check_host, check_path, describe_replication
 from rules.rule import Rule
 
 SLOW = Threshold(
@@ -150,10 +149,7 @@ def _remedy(facts: Facts, poll: Poll, wait: CommitWait, slow: list[NodeFacts]) -
     for status in sorted(slow, key=lambda one: one.following is not Following.NOT_FETCHING):
         if status.following is Following.IN_SYNC and not _leader_is_slow(wait):
             yield check_host(str(status.id))
-            yield Statement(
-                f"# Check the path {path_text(facts.nodes, status)} for long round trips and lost packets",
-                leader_claim(facts.nodes),
-            )
+            yield check_path(facts, status)
         else:
             yield from bring_in_sync(facts, status)
 

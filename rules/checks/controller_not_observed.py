@@ -25,8 +25,9 @@ What not to do
 from collections.abc import Collection, Iterable, Sequence
 
 from rules.answers.now import over
-from rules.claims.claim import NO, At, Question, claim, of_each
-from rules.claims.statement import Statement
+from rules.claims.claim import At, Question, claim
+from rules.claims.statement import Statement, statement
+from rules.claims.words import do_not_restart, not_a_voter
 from rules.facts.endpoint_text import probe_outcome
 from rules.facts.following import following
 from rules.facts.freshness import fresh_poll, unanswered_sources
@@ -112,10 +113,10 @@ def _silent(facts: Facts, silent: SilentController) -> Finding:
 def _settings_first(facts: Facts, node: NodeId, others: str) -> Iterable[str]:
     """Yields the first steps about a controller that denies the monitor, and maybe the others, what others permit."""
     yield _COMPARE.format(node, others)
-    yield Statement(
-        f"# Do not stop or restart another controller before that: if controller {node} denies the others too, each of "
-        "them that asks it for its vote ends",
-        *of_each(Question.RESTART, facts.known_controllers - {node}, NO),
+    yield statement(
+        "# ",
+        do_not_restart(facts.known_controllers - {node}, "stop or restart", named="another controller"),
+        f" before that: if controller {node} denies the others too, each of them that asks it for its vote ends",
     )
 
 
@@ -159,7 +160,11 @@ def _unanswered(facts: Facts, subject: Subject, unanswered: Sequence[NodeFacts],
         },
         remedy=(
             f"# Check the network and firewalls between the monitor and {endpoints}, and limits of connections there",
-            "# Do not restart a controller until new connections are answered: it may not be able to rejoin the quorum",
+            statement(
+                "# ",
+                do_not_restart(facts.known_controllers, named="a controller"),
+                " until new connections are answered: it may not be able to rejoin the quorum",
+            ),
             describe_status(facts),
         ),
         keep_running=facts.known_controllers,
@@ -177,7 +182,7 @@ def _resolved(facts: Facts, subject: Subject) -> str:
     if controller is not None and controller.answers_monitor:
         return f"Controller {subject.name} answers the monitor."
     if controller is None or subject.node not in facts.quorum.voting_ids:
-        return f"Controller {subject.name} is no voter."
+        return not_a_voter(subject.node)
     return f"No failed attempt to observe controller {subject.name} is known now."
 
 

@@ -33,6 +33,7 @@ from rules.answers.now import leads
 from rules.answers.restart import ONLY_VOTER
 from rules.claims.claim import NO, YES, Question, claim
 from rules.claims.statement import Statement, statement
+from rules.claims.words import clause, sentence
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
 from rules.facts.node_claims import leader_claim
@@ -71,12 +72,14 @@ def _finding(facts: Facts, poll: Poll, *, since_ms: Millis) -> Finding:
     return Finding(
         subject=Subject("active controller"),
         severity=Severity.CRITICAL,
-        summary=Statement(
-            f"Controller {leader} is active and answers, and has appended nothing since {utc_text(since_ms)}, not "
-            "even the record of every half second: its event thread is stuck. No metadata change takes effect, no "
-            "broker can join, and none that dies is noticed.",
-            leader_claim(facts.nodes),
-            claim(Question.COMMITS, NO),
+        summary=statement(
+            Statement(
+                f"Controller {leader} is active and answers, and has appended nothing since {utc_text(since_ms)}, not "
+                "even the record of every half second: its event thread is stuck. ",
+                leader_claim(facts.nodes),
+            ),
+            sentence(clause(claim(Question.COMMITS, NO))),
+            ", no broker can join, and none that dies is noticed.",
         ),
         evidence={
             "leader": leader,

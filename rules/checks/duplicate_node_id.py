@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rules.claims.claim import NO, Directory, Question, claim
 from rules.claims.statement import Statement, statement
+from rules.claims.words import clause, sentence
 from rules.facts.following import following
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
@@ -81,10 +82,8 @@ def _finding(
         subject=Subject("node", node),
         severity=Severity.WARNING if voter is None else Severity.CRITICAL,
         summary=statement(
-            Statement(
-                f"Two processes run with node.id {node}{'' if voter is None else ', a voter'}.",
-                claim(Question.DIRECTORY, Directory.COPY, node=node),
-            ),
+            sentence(clause(claim(Question.DIRECTORY, Directory.COPY, node=node))),
+            f"{'' if voter is None else ', a voter'}.",
             f" They registered in turn, at {and_join(endpoints)}." if registered else "",
             f" Directories {and_join(key.directory_id for key in keys)} both fetch." if keys else "",
         ),

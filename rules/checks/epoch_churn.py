@@ -31,6 +31,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from rules.answers.now import leads
+from rules.claims.statement import statement
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, hold, window_of
@@ -194,8 +195,8 @@ def _restarts_sentence(quorum: Quorum, elections: list[Election], explained: Col
 
 def _resolved(facts: Facts, subject: Subject) -> str:
     if subject.kind == "epoch":
-        return f"The leader epoch has not jumped again since {subject}. {leads(facts.quorum)}."
-    return f"Leader elections are no longer too frequent. {leads(facts.quorum)}."
+        return statement(f"The leader epoch has not jumped again since {subject}. ", leads(facts.quorum), ".")
+    return statement("Leader elections are no longer too frequent. ", leads(facts.quorum), ".")
 
 
 RULE = Rule(

@@ -34,6 +34,7 @@ from rules.answers.election import failures_left, failures_tolerated
 from rules.answers.now import in_sync_text, over
 from rules.claims.claim import NONE_MAY_FAIL
 from rules.claims.statement import Statement, joined, statement
+from rules.claims.words import clause, do_not_restart, sentence
 from rules.facts.doubts import IN_DOUBT
 from rules.facts.endpoint_text import endpoint_sentence
 from rules.facts.following import Following
@@ -182,13 +183,12 @@ def _summary(facts: Facts, statuses: tuple[NodeFacts, ...], missing: list[NodeFa
     if spare > 0 or not missing:
         # voter-lagging, which would report those that are missing, is inhibited.
         after = (" ", sentences) if sentences else ()
-        return statement("The quorum tolerates no further failure reliably: ", counted, " now.", *after)
+        return statement(f"{sentence(clause(NONE_MAY_FAIL))!s} reliably: ", counted, " now.", *after)
     if spare < 0:
         none = Statement("The quorum has no majority in sync: ", NONE_MAY_FAIL)
         late = f"; {needed_text(required)}. The leader resigns or commits late. "
         return statement(none, counted, late, sentences)
-    none = Statement("The quorum tolerates no further failure: ", NONE_MAY_FAIL)
-    problem = statement(none, counted, f"; {needed_text(required)}.")
+    problem = sentence(clause(NONE_MAY_FAIL), ": ", counted, f"; {needed_text(required)}.")
     # A phone shows the first words: which voter fails, if it is one.
     return statement(sentences, " ", problem) if len(missing) == 1 else statement(problem, " ", sentences)
 
@@ -219,8 +219,7 @@ def _remedy(
         yield f"# Read in the {logs} of {numbered('controller', failing)} why {stops} fetching"
     stable = _stable(statuses, failing)
     if stable:
-        controllers = "controller" if len(stable) == 1 else "controllers"
-        yield f"# Do not restart {controllers} {and_join(stable)} until this alert resolves"
+        yield statement("# ", do_not_restart(stable), " until this alert resolves")
     if facts.quorum.committed is not None and any(status.following is Following.NOT_FETCHING for status in missing):
         when = "while" if in_sync_count(statuses) >= majority(len(statuses)) else "once"
         replace_it = f"replace it {when} a majority is in sync: add its successor first, then remove it"

@@ -48,6 +48,9 @@ What not to do
 
 from collections.abc import Iterable
 
+from rules.claims.claim import NO, Question, claim
+from rules.claims.statement import statement
+from rules.claims.words import predicate
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
@@ -110,8 +113,12 @@ def _finding(
     return Finding(
         subject=Subject("controller", node),
         severity=Severity.INFO,
-        summary=f"Controller {node} is registered, is not a voter and does not fetch. Its last fetch: {last_fetch}. "
-        f"Kafka refuses a metadata.version above {supported.highest} because of it.",
+        summary=statement(
+            f"Controller {node} is registered, ",
+            predicate(claim(Question.VOTER, NO, node=node)),
+            f" and does not fetch. Its last fetch: {last_fetch}. "
+            f"Kafka refuses a metadata.version above {supported.highest} because of it.",
+        ),
         evidence={
             "controller": node,
             "registered_at_offset": registration.at.offset,

@@ -34,6 +34,7 @@ from collections.abc import Iterable
 
 from rules.answers.now import leads
 from rules.claims.statement import Statement, statement
+from rules.claims.words import predicate
 from rules.facts.following import Following, lag_samples
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
@@ -122,7 +123,8 @@ def _follows_late(facts: Facts, poll: Poll, voter: NodeFacts, lag_ms: Millis) ->
         severity=Severity.WARNING,
         summary=statement(
             f"Voter {voter.id} follows late, {behind} or more behind leader {poll.leader_id} in half of the polls. ",
-            Statement("It is in sync", follows_claim(facts.nodes, voter)),
+            "It ",
+            predicate(follows_claim(facts.nodes, voter)),
             ", and the others commit without it; if one of them is lost, each metadata change may wait as long.",
         ),
         evidence={

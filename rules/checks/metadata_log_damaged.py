@@ -40,8 +40,9 @@ What not to do
 
 from collections.abc import Iterable, Sequence
 
-from rules.claims.claim import NO, YES, Question, claim
-from rules.claims.statement import Statement
+from rules.claims.claim import YES, Question, claim
+from rules.claims.statement import Statement, statement
+from rules.claims.words import do_not_restart
 from rules.facts.damaged_log import DamagedLog, sound_copies, unreadable_log
 from rules.facts.quorum import Facts
 from rules.finding import Finding, Plain, RuleResult, Severity, Thresholds, hold
@@ -150,11 +151,8 @@ def _remedy(facts: Facts, log: DamagedLog) -> Iterable[str]:
     yield f"# Copy the __cluster_metadata-0 directory of {name} before its process ends: its start changes it"
     files = sorted({_file(snapshot) for snapshot in log.in_snapshots})
     for file in files:
-        kept = () if log.node is None else (claim(Question.RESTART, NO, node=log.node),)
-        yield Statement(
-            f"# Do not restart {name} while {file} is its newest snapshot: it would end with a CorruptRecordException",
-            *kept,
-        )
+        until = f" while {file} is its newest snapshot: it would end with a CorruptRecordException"
+        yield statement("# ", _do_not_restart(log), until)
         yield (
             f"# Move {file} out of its __cluster_metadata-0 directory, or wait for a newer snapshot (at most "
             "metadata.log.max.snapshot.interval.ms): its start then uses the one before and the log"
@@ -186,14 +184,20 @@ def _restart(facts: Facts, log: DamagedLog) -> Iterable[str]:
             *advised,
         )
     else:
-        yield (
-            f"# Do not restart {log.name} until a majority of {_voters(facts.quorum) or 'the'} voters has fetched "
-            "beyond this batch without it: its start truncates what may be the only copy of committed metadata"
+        yield statement(
+            "# ",
+            _do_not_restart(log),
+            f" until a majority of {_voters(facts.quorum) or 'the'} voters has fetched beyond this batch without it: "
+            "its start truncates what may be the only copy of committed metadata",
         )
         yield (
             "# Compare the copies of all controllers and brokers: `kraftwatch rescue plan` prints where each log ends, "
             "and `kraftwatch data decode` its records"
         )
+
+
+def _do_not_restart(log: DamagedLog) -> Statement:
+    return do_not_restart(() if log.node is None else (log.node,), named=log.name)
 
 
 def _voters(quorum: Quorum) -> int:

@@ -95,6 +95,7 @@ from rules.answers.now import in_sync_text, leads
 from rules.answers.part import electors
 from rules.claims.claim import NO, NOBODY, YES, At, Question, claim, of_each
 from rules.claims.statement import Statement, joined, statement
+from rules.claims.words import clause, sentence
 from rules.facts.endpoint import EndpointFault
 from rules.facts.endpoint_text import certificate_text, endpoint_kind, evidence_of, faults_text
 from rules.facts.following import Following
@@ -183,11 +184,11 @@ def _nothing_committed(facts: Facts, state: CommitsNothing, thresholds: Threshol
     end = None if poll.leader is None else poll.leader.log_end_offset
     committed, number = quorum.high_watermark, majority(len(voters))
     uncommitted = None if end is None or committed is None else end - committed
-    leads = f"Controller {poll.leader_id} leads epoch {poll.leader_epoch}"
+    but = ""
     if state.elected_since:
-        leads += f"{_in_vain(quorum)}, and has committed nothing since its election"
+        but = f"{_in_vain(quorum)}, and has committed nothing since its election"
     elif uncommitted is not None:
-        leads += f", with {plural(uncommitted, 'uncommitted record')}"
+        but = f", with {plural(uncommitted, 'uncommitted record')}"
     missing = [voter for voter in voters if not state.follows(voter)]
     fetched: Statement | str = voters_in_sync(facts.nodes)
     if state.elected_since:
@@ -198,11 +199,10 @@ def _nothing_committed(facts: Facts, state: CommitsNothing, thresholds: Threshol
         subject=Subject("quorum"),
         severity=Severity.CRITICAL,
         summary=statement(
-            Statement(
-                f"Nothing is committed since {utc_text(state.since_ms)}: no metadata change takes effect. {leads}. ",
-                claim(Question.COMMITS, NO),
-                leader_claim(facts.nodes),
-            ),
+            f"Nothing is committed since {utc_text(state.since_ms)}: ",
+            clause(claim(Question.COMMITS, NO)),
+            ". ",
+            sentence(clause(leader_claim(facts.nodes)), f" in epoch {poll.leader_epoch}{but}. "),
             joined(against),
             " " if against else "",
             fetched,
@@ -274,15 +274,14 @@ def _summary(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> 
     if state.never_answered:
         return Statement(
             f"No leader is known: the configured controllers at {and_join(state.refused, 4)} refuse connections, and "
-            "none has answered yet. If there are no others, no metadata change is possible.",
+            f"none has answered yet. If there are no others, {clause(claim(Question.COMMITS, NO))!s}.",
             claim(Question.LEADER, NOBODY),
         )
     return statement(
-        Statement(
-            f"No leader{since}: no metadata change is possible. ",
-            claim(Question.LEADER, NOBODY),
-            claim(Question.COMMITS, NO),
-        ),
+        Statement(f"No leader{since}", claim(Question.LEADER, NOBODY)),
+        ": ",
+        clause(claim(Question.COMMITS, NO)),
+        ". ",
         _voters(facts, state, voters),
         _uncommitted_voters(quorum),
         _denials(facts),
@@ -360,13 +359,14 @@ def _voters(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> s
                 f"All {len(voters)} voters accept connections, and none of them wins an election.", *claims
             )
         return Statement(f"None of the {len(voters)} voters wins an election.", *claims)
-    reached = "run with their recorded directory id at most" if facts.replaced_disks else "can be reached"
+    reached = claim(Question.REACHED, running, of=len(voters))
+    with_id = f"{running} of {plural(len(voters), 'voter')} run with their recorded directory id at most"
+    counted = Statement(with_id, reached) if facts.replaced_disks else clause(reached)
     return statement(
         joined(sentences),
-        Statement(
-            f" {running} of {plural(len(voters), 'voter')} {reached}; {needed_text(needed)}.",
-            claim(Question.REACHED, running),
-        ),
+        " ",
+        counted,
+        f"; {needed_text(needed)}.",
     )
 
 

@@ -28,6 +28,7 @@ What not to do
 
 from collections.abc import Iterable
 
+from rules.claims.words import not_a_voter
 from rules.facts.following import following
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
@@ -125,7 +126,7 @@ def _resolved(facts: Facts, subject: Subject) -> str:
     if subject.kind == "directory":
         return f"At most one node has the directory id {subject.name}."
     if facts.quorum.committed and not facts.quorum.voter(subject.node):
-        return f"Controller {subject.node} is not a voter."
+        return not_a_voter(subject.node)
     return f"The recorded and the registered listener of {subject} agree."
 
 

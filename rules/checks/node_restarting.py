@@ -61,8 +61,8 @@ from itertools import pairwise
 from math import inf
 from typing import TypeAlias
 
-from rules.claims.claim import NO, Question, of_each
-from rules.claims.statement import Statement
+from rules.claims.statement import statement
+from rules.claims.words import do_not_restart
 from rules.facts.following import Following
 from rules.facts.freshness import log_age_problem, log_read_problem
 from rules.facts.lost_lead import lost_lead_text
@@ -464,8 +464,8 @@ def _shutdown_steps(quorum: Quorum, kind: NodeKind, node: NodeId, *, forbids: bo
     if kind is NodeKind.BROKER:
         yield f"# If it does not become stable, shut broker {node} down until the cause is known"
     elif forbids:
-        others = of_each(Question.RESTART, quorum.voting_ids - {node}, NO)
-        yield Statement(f"# Do not restart another controller until controller {node} is stable", *others)
+        forbidden = do_not_restart(quorum.voting_ids - {node}, named="another controller")
+        yield statement("# ", forbidden, f" until controller {node} is stable")
 
 
 def _evidence(one: _Start) -> dict[str, Plain]:

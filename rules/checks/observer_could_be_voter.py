@@ -29,6 +29,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rules.answers.now import committed_voters
+from rules.claims.claim import NO, Question, claim
+from rules.claims.statement import statement
+from rules.claims.words import not_a_voter, predicate
 from rules.facts.following import Following, following, lag_samples
 from rules.facts.freshness import fresh_poll, needed
 from rules.facts.needs import Need
@@ -217,8 +220,9 @@ def _resolved(facts: Facts, subject: Subject) -> str:
     if poll and node in poll.observers_by_id:
         return f"Controller {node} does not fetch with this directory any more."
     if poll is None:
-        return f"Controller {node} is not a voter. Whether it fetches is not known now."
-    return f"Controller {node} is not a voter and does not fetch the metadata log."
+        return statement(not_a_voter(node), " Whether it fetches is not known now.")
+    no_voter = predicate(claim(Question.VOTER, NO, node=node))
+    return statement(f"Controller {node} ", no_voter, " and does not fetch the metadata log.")
 
 
 RULE = Rule(

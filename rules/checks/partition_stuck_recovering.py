@@ -33,6 +33,7 @@ from enum import StrEnum
 from functools import partial
 from itertools import groupby
 
+from rules.claims.statement import statement
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Draft, Finding, Plain, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
@@ -230,7 +231,8 @@ def _summary(
     changes = sum(case.recovery.leader_changes for case in cases)
     elected = f" {plural(changes, 'more leader')} elected since." if changes else ""
     copies = copy_sentence(facts, _started(cases))
-    return f"{what} {why}{elected} {_lost(facts, name, cases)}{copies} Clients are not refused{refused}."
+    lost = f"{what} {why}{elected} {_lost(facts, name, cases)}"
+    return statement(lost, copies, f" Clients are not refused{refused}.")
 
 
 def _lost(facts: Facts, name: str, cases: list[_Case]) -> str:

@@ -27,7 +27,7 @@ from rules.answers.election import failures_claim, failures_left
 from rules.answers.now import over
 from rules.claims.claim import NO, Question, claim, of_each
 from rules.claims.statement import Statement, statement
-from rules.facts.following_text import further_failures_text
+from rules.claims.words import clause, sentence
 from rules.facts.quorum import Facts
 from rules.facts.witnesses import unreached_text
 from rules.finding import HOLD, Finding, RuleResult, Severity, Thresholds, UnknownResult, hold
@@ -62,7 +62,6 @@ def _subject(node: NodeId) -> Subject:
 
 def _finding(facts: Facts, of: NodeId, dials: Mapping[NodeId, PeerDial], thresholds: Thresholds) -> Finding:
     left, voters = failures_left(facts), len(facts.nodes.voters)
-    spare = "" if left.value is None else f" The quorum tolerates {further_failures_text(left.value)}."
     seen, by_voters = facts.witnesses, facts.witnesses.unreached_by(of)
     no_majority = of in seen.cut_off
     # Whom it votes for and is followed by depends on who is lost.
@@ -76,7 +75,7 @@ def _finding(facts: Facts, of: NodeId, dials: Mapping[NodeId, PeerDial], thresho
         severity=Severity.CRITICAL if by_voters and left.value is not None and left.value <= 0 else Severity.WARNING,
         summary=statement(
             Statement(f"{unreached_text(seen, of, dials)}{_if_it_leads(facts, of, dials)}", *takes_part),
-            Statement(spare, failures_claim(left)) if spare else "",
+            *(() if left.value is None else (" ", sentence(clause(failures_claim(left))), ".")),
         ),
         evidence={
             "voter": of,

@@ -26,6 +26,7 @@ What not to do
 from collections.abc import Iterable
 
 from rules.answers.now import leads
+from rules.claims.statement import statement
 from rules.facts.other_quorums import metadata_losses
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
@@ -92,7 +93,9 @@ def _finding(facts: Facts, invariant: Invariant, broken: list[InvariantViolation
 
 
 def _resolved(facts: Facts, _subject: Subject) -> str:
-    return f"No further violation was observed. {leads(facts.quorum)}. Which records are committed was not checked."
+    return statement(
+        "No further violation was observed. ", leads(facts.quorum), ". Which records are committed was not checked."
+    )
 
 
 RULE = Rule(

@@ -22,6 +22,7 @@ What not to do
 from collections.abc import Iterable
 
 from rules.answers.now import over
+from rules.claims.words import NO_LEADER_ELECTED
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Thresholds, UnknownResult, hold
@@ -84,7 +85,7 @@ def _finding(facts: Facts, scram: list[NodeId], logins: dict[NodeId, str], voter
     return Finding(
         subject=_LOGINS,
         severity=Severity.WARNING,
-        summary=f"After a stop of all controllers no leader could be elected: {len(scram)} of "
+        summary=f"After a stop of all controllers {NO_LEADER_ELECTED}: {len(scram)} of "
         f"{plural(voters, 'voter')} log in to the others with {mechanisms}, whose credentials are in the metadata log. "
         "Without a leader each controller rejects the others.",
         evidence={

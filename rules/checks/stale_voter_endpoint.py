@@ -57,6 +57,7 @@ from rules.answers.forecast import ElectionForecast, forecast_election
 from rules.answers.part import electors
 from rules.claims.claim import NO, Question, claim, of_each
 from rules.claims.statement import Statement, statement
+from rules.claims.words import NO_LEADER_ELECTED, clause, do_not_restart, not_a_voter, sentence
 from rules.facts.endpoint import CURED_BY_RESTART, EndpointFault
 from rules.facts.endpoint_text import doubt_text, endpoint_kind, evidence_of, faults_text, probe_outcome
 from rules.facts.following import Following
@@ -182,23 +183,18 @@ def _summary(endpoints: _VoterEndpoints, voter: NodeFacts) -> Statement:
 def _verdict(facts: Facts, election: ElectionForecast) -> Statement:
     """Returns what `kraftwatch what-if` answers for a restart of all controllers, as sentences."""
     answer = electable(facts)
-    could = {
-        True: "If all controllers restarted now, a leader could still be elected",
-        False: "If all controllers restarted now, no leader could be elected",
-        None: "Whether a leader could be elected if all controllers restarted now is not known",
-    }[answer.value]
     voters = facts.nodes.voters
     work = sum(_works(voter) for voter in voters)
     unchecked = sum(voter.reachable and not _works(voter) for voter in voters)
     counted = f"{work} of {len(voters)} {endpoint_kind(facts.quorum)} endpoints {'works' if work == 1 else 'work'}"
     more = f", {unchecked} could not be checked" if unchecked else ""
-    sentence = Statement(f"{could}: {counted}{more}.", electable_claim(answer))
+    could = sentence(clause(electable_claim(answer)), f": {counted}{more}.")
     last = [key.id for key in election.indispensable]
     if not last:
-        return sentence
+        return could
     one = f"controller {last[0]}" if len(last) == 1 else f"any of controllers {and_join(last)}"
     without = of_each(Question.WITHOUT, (key.id for key in election.indispensable), NO)
-    return statement(sentence, Statement(f" If {one} stopped too, no leader could be elected.", *without))
+    return statement(could, Statement(f" If {one} stopped too, {NO_LEADER_ELECTED}.", *without))
 
 
 def _works(voter: NodeFacts) -> bool:
@@ -294,7 +290,9 @@ def _fix(endpoints: _VoterEndpoints, voter: NodeFacts, fault: EndpointFault) -> 
         case EndpointFault.CERTIFICATE:
             yield from certificate_steps(voter)
         case EndpointFault.NOT_SERVING:
-            yield f"# Do not restart another voter: it could not connect to controller {node}, nor get its vote"
+            others = [each.id for each in endpoints.facts.nodes.voters if each is not voter]
+            forbidden = do_not_restart(others, named="another voter")
+            yield statement("# ", forbidden, f": it could not connect to controller {node}, nor get its vote")
             yield (
                 f"# Count the open files of controller {node}'s process, and compare them with its limit (ulimit -n); "
                 "take a thread dump; check max.connections, and what is between the controllers"
@@ -328,7 +326,7 @@ def _resolved(facts: Facts, subject: Subject) -> str:
     node = subject.node
     voter = next((controller for controller in facts.nodes.voters if controller.id == node), None)
     if voter is None:
-        return f"Controller {node} is not a voter."
+        return not_a_voter(node)
     endpoint = f"{endpoint_kind(facts.quorum)} endpoint {voter.endpoint}"
     if (voter.refused and not voter.faults and not voter.following.fetches) or _is_down_with_its_name(voter):
         return Statement(

@@ -31,6 +31,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from rules.answers.now import leads
+from rules.claims.statement import statement
 from rules.facts.freshness import fresh_poll, fresh_views
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
@@ -137,7 +138,7 @@ def _remedy(facts: Facts, leader: NodeId | None, others: Sequence[LeaderView], *
 
 
 def _resolved(facts: Facts, _subject: Subject) -> str:
-    return f"No controller leads another quorum with this cluster id. {leads(facts.quorum)}."
+    return statement("No controller leads another quorum with this cluster id. ", leads(facts.quorum), ".")
 
 
 RULE = Rule(

@@ -30,6 +30,7 @@ What not to do
 from collections.abc import Iterable
 from functools import partial
 
+from rules.claims.statement import statement
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Draft, Finding, RuleResult, Severity, Thresholds, hold, keep_firing_for
@@ -71,8 +72,11 @@ def _finding(facts: Facts, subject: Subject, severity: Severity, one: UncleanEle
     return Finding(
         subject=subject,
         severity=severity,
-        summary=f"{plural(one.elections, 'unclean leader election')} for topic {name}, the newest at "
-        f"{utc_text(one.last_timestamp_ms)}. {_loss(facts, one)}",
+        summary=statement(
+            f"{plural(one.elections, 'unclean leader election')} for topic {name}, the newest at "
+            f"{utc_text(one.last_timestamp_ms)}. ",
+            _loss(facts, one),
+        ),
         evidence={
             "topic": one.topic,
             "topic_id": one.topic_id,
@@ -130,10 +134,9 @@ def _loss(facts: Facts, one: UncleanElections) -> str:
         returned = not any(replicas in facts.emptied.lasting for replicas in emptied)
         lost = "it is back, but another replica may have led since: records may be lost" if returned else "all records"
         may = "" if returned else " may be lost"
-        return f"{without} led last, and came back without the log directory: {lost}{may}.{copies}"
-    return (
-        f"{brokers} elected; in sync before and not elected: {passed_over}. Acknowledged records may be lost.{copies}"
-    )
+        return statement(f"{without} led last, and came back without the log directory: {lost}{may}.", copies)
+    elected = f"{brokers} elected; in sync before and not elected: {passed_over}. Acknowledged records may be lost."
+    return statement(elected, copies)
 
 
 def _remedy(facts: Facts, one: UncleanElections) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ from collections.abc import Iterable, Sequence
 from rules.answers.now import leads
 from rules.claims.claim import NO, At, Question, claim
 from rules.claims.statement import Statement, statement
+from rules.claims.words import clause, sentence
 from rules.facts.freshness import fresh_poll, fresh_views
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
@@ -169,19 +170,19 @@ def _disagreement(facts: Facts, views: dict[str, Plain], view: LeaderView, epoch
             f" Controller {view.node} takes no part in the quorum and its vote is missing.",
             claim(Question.VOTES, NO, node=view.node),
         )
-    sentence = Statement(
-        f"{name[0].upper()}{name[1:]} disagrees on the leader: it {_described(view)}, but controller {leader} leads "
-        f"epoch {epoch}.",
-        claim(Question.LEADER, leader),
+    disagrees = sentence(
+        f"{name} disagrees on the leader: it {_described(view)}, but ",
+        clause(claim(Question.LEADER, leader)),
+        f" in epoch {epoch}.",
     )
     if not view.this_cluster:
         place = name if view.node is None else f"{name}'s address {view.endpoint}"
         other = () if view.node is None else (claim(Question.ENDPOINT, At.OTHER, node=view.node),)
-        sentence = Statement(f"A node of another cluster answers at {place}.", *other)
+        disagrees = Statement(f"A node of another cluster answers at {place}.", *other)
     return Finding(
         subject=subject,
         severity=Severity.WARNING,
-        summary=statement(sentence, consequence),
+        summary=statement(disagrees, consequence),
         evidence={
             "endpoint": view.endpoint,
             "leader_it_reports": view.leader_id,

@@ -33,9 +33,9 @@ from typing import NamedTuple
 
 from rules.answers.election import failures_claim, failures_left
 from rules.claims.claim import Directory, Follows, Question, claim
-from rules.claims.statement import Statement
+from rules.claims.statement import Statement, statement
+from rules.claims.words import clause, not_a_voter, predicate
 from rules.facts.following import Following, following, lag_ms, same_replica
-from rules.facts.following_text import further_failures_text
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
@@ -174,29 +174,27 @@ def _former_is_lost(old: ReplicaKey) -> tuple[str, ...]:
 
 
 def _summary(facts: Facts, committed: VoterSet, replaced: _Replaced, new: ReplicaKey, fetching: int) -> Statement:
-    old, new_directory = replaced.key, claim(Question.DIRECTORY, Directory.REPLACED, node=new.id)
+    old, directory = replaced.key, claim(Question.DIRECTORY, Directory.REPLACED, node=new.id)
+    what = statement(f"Controller {new.id} ", predicate(directory))
     if replaced.removed_at_ms is not None:
-        return Statement(
-            f"Controller {new.id} has a new directory id and is not a voter. The old voter {old} is removed; "
-            f"the new replica {new} is fetching but not added yet.",
-            new_directory,
-        )
+        removed = f". The old voter {old} is removed; the new replica {new} is fetching but not added yet."
+        return statement(what, removed)
     left = failures_left(facts)
-    tolerance = "" if left.value is None else f"; the quorum tolerates {further_failures_text(left.value)}"
-    return Statement(
-        f"Controller {new.id} has a new directory id and is not a voter: voter {old} is not fetching, observer {new} "
-        f"is. {fetching} of {len(committed.voters)} voters are active{tolerance}.",
-        new_directory,
-        claim(Question.FOLLOWS, Follows.NOT_FETCHING, node=old.id),
-        claim(Question.ACTIVE, fetching, of=len(committed.voters)),
-        failures_claim(left),
+    return statement(
+        what,
+        f": voter {old} ",
+        predicate(claim(Question.FOLLOWS, Follows.NOT_FETCHING, node=old.id)),
+        f", observer {new} is. ",
+        clause(claim(Question.ACTIVE, fetching, of=len(committed.voters))),
+        *((Statement("", failures_claim(left)),) if left.value is None else ("; ", clause(failures_claim(left)))),
+        ".",
     )
 
 
 def _resolved(facts: Facts, subject: Subject) -> str:
     voter = facts.quorum.voter(subject.node)
     if voter is None:
-        return f"Controller {subject.node} is not a voter."
+        return not_a_voter(subject.node)
     return f"Controller {subject.node} is a voter with directory id {voter.key.directory_id}."
 
 

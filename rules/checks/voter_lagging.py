@@ -26,6 +26,7 @@ from collections.abc import Iterable
 from rules.answers.election import failures_tolerated
 from rules.answers.now import in_sync_text, over
 from rules.claims.statement import Statement, statement
+from rules.claims.words import not_a_voter, predicate
 from rules.facts.endpoint_text import endpoint_sentence, evidence_of
 from rules.facts.following import Following, lag_samples
 from rules.facts.following_text import follows_sentence, follows_text, path_text, replaced_by, voters_in_sync
@@ -89,7 +90,7 @@ def _finding(facts: Facts, poll: Poll, status: NodeFacts, state: Readiness) -> F
             "state": follows_text(facts.nodes, status),
             "failed_nodes": [*failed],
             "lag_trend": state.value if status.following is Following.LAGGING else "not fetching",
-            "path": path_text(facts.nodes, status),
+            "path": str(path_text(facts.nodes, status)),
             "log_end_offset": status.log_end_offset,
             "records_behind": status.lag,
             "last_fetch": None if fetched is None else utc_text(poll.observed_at_ms - fetched),
@@ -111,11 +112,14 @@ def _resolved(facts: Facts, subject: Subject) -> str:
     if not statuses:
         return over(subject)
     status = statuses.get(subject.node)
+    if status is None and any(voter.id == subject.node for voter in facts.nodes.voters):
+        return f"The leader no longer lists voter {subject.node}. That it is removed is not known to be committed."
     if status is None:
-        return f"Controller {subject.node} is not a voter."
-    now = "is in sync" if status.following is Following.IN_SYNC else "fetches"
-    follows = Statement(f"Voter {status.id} {now}. ", follows_claim(facts.nodes, status))
-    return statement(follows, in_sync_text(facts))
+        return not_a_voter(subject.node)
+    follows = follows_claim(facts.nodes, status)
+    in_sync = status.following is Following.IN_SYNC
+    now = predicate(follows) if in_sync else Statement("fetches", follows)
+    return statement(f"Voter {status.id} ", now, ". ", in_sync_text(facts))
 
 
 RULE = Rule(

@@ -36,6 +36,7 @@ What not to do
 
 from collections.abc import Iterable
 
+from rules.claims.words import not_a_voter
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
 from rules.facts.other_quorums import metadata_losses
@@ -118,7 +119,7 @@ def _remedy(facts: Facts, poll: Poll, row: Replica, *, caught_up: bool) -> Itera
 def _resolved(facts: Facts, subject: Subject) -> str:
     quorum = facts.quorum
     if quorum.committed and not quorum.voter(subject.node):
-        return f"Controller {subject.node} is not a voter."
+        return not_a_voter(subject.node)
     if metadata_losses(quorum):
         return f"Committed metadata was lost: the quorum no longer has the records that {subject} lacked."
     return f"The log of {subject} has all records that were committed before it went back."

@@ -30,6 +30,7 @@ from collections.abc import Iterable
 from rules.answers.election import failures_claim, failures_left
 from rules.claims.claim import NO, Question, claim
 from rules.claims.statement import Statement, statement
+from rules.claims.words import TAKES_NO_PART, not_a_voter, predicate
 from rules.facts.damaged_log import HIDDEN
 from rules.facts.doubts import runs_no_controller
 from rules.facts.endpoint_text import evidence_of
@@ -87,9 +88,7 @@ def _without_controller(facts: Facts, voter: Voter, voters: int) -> Finding:
         *_removal(facts, voter),
         *(() if broker is None else (starts(f"# Start broker {node} again, if it has ended", node),)),
     )
-    what = Statement(
-        f"runs no controller: {cause}. It grants no vote and cannot lead", claim(Question.VOTES, NO, node=node)
-    )
+    what = statement(f"runs no controller: {cause}. It ", predicate(claim(Question.VOTES, NO, node=node)))
     return _finding(facts, voter, voters, what, remedy)
 
 
@@ -103,15 +102,16 @@ def _removal(facts: Facts, voter: Voter) -> tuple[str, ...]:
 def _without_list(facts: Facts, voter: Voter, voters: int, why: str) -> Finding:
     node = voter.key.id
     known = node in facts.without_list
-    consequence = "It grants no vote and cannot lead" if known else "Then it grants no vote and cannot lead"
-    claims = (claim(Question.VOTES, *((NO,) if known else ()), node=node),)
+    consequence = statement("It ", predicate(claim(Question.VOTES, NO, node=node)))
+    if not known:
+        consequence = Statement(f"Then it {TAKES_NO_PART}", claim(Question.VOTES, node=node))
     remedy = (
         f"# Compare controller.quorum.voters in the configuration of controller {node} with that of the others",
         *(() if known else allow(facts, ("DescribeConfigs",))),
         f"# {'Give' if known else 'If it differs, give'} controller {node} the list of the others, and restart it",
         describe_status(facts, excluding=node),
     )
-    return _finding(facts, voter, voters, Statement(f"{why}. {consequence}", *claims), remedy)
+    return _finding(facts, voter, voters, statement(f"{why}. ", consequence), remedy)
 
 
 def _finding(facts: Facts, voter: Voter, voters: int, what: Statement, remedy: tuple[str, ...]) -> Finding:
@@ -150,7 +150,7 @@ def _started(facts: Facts, node: NodeId) -> dict[str, Plain]:
 def _resolved(facts: Facts, subject: Subject) -> str:
     node = subject.node
     if facts.nodes.dialled is None or node not in facts.nodes.dialled.ids:
-        return f"Node {node} is not a voter."
+        return not_a_voter(node)
     if not facts.quorum.is_static:
         return f"Voter {node} runs a controller."
     probe = facts.nodes[node].probe

@@ -1,9 +1,10 @@
 """How a voter follows the leader, in words."""
 
-from rules.claims.statement import Statement
+from rules.claims.statement import Statement, statement
+from rules.claims.words import clause, predicate
 from rules.facts.following import Following
 from rules.facts.node import NodeFacts, Nodes
-from rules.facts.node_claims import follows_claim, in_sync_claim, in_sync_count, leader_claim
+from rules.facts.node_claims import follows_claim, in_sync_claim, leader_claim
 from rules.formatting import plural, utc_text
 from rules.model.identifiers import Millis, ReplicaKey
 
@@ -32,36 +33,28 @@ def follows_sentence(nodes: Nodes, voter: NodeFacts) -> Statement:
     since, follows = _since(nodes, voter), follows_claim(nodes, voter)
     match voter.following:
         case Following.IN_SYNC:
-            return Statement(f"Voter {voter.id} is in sync.", follows)
+            return statement(f"Voter {voter.id} ", predicate(follows), ".")
         case Following.LAGGING:
             by = "" if voter.lag is None else f", by {plural(voter.lag, 'record')}"
             lags = "has lagged" if since else "lags"
-            return Statement(
-                f"Voter {voter.id} fetches, but {lags} behind leader {_leader(nodes)}{since}{by}. "
-                f"The path {path_text(nodes, voter)} or the voter itself is slow.",
-                follows,
-                leader_claim(nodes),
+            return statement(
+                Statement(f"Voter {voter.id} fetches, but {lags}", follows),
+                f" behind leader {_leader(nodes)}{since}{by}. The path ",
+                path_text(nodes, voter),
+                " or the voter itself is slow.",
             )
         case Following.NOT_FETCHING | Following.UNKNOWN:
             return Statement(f"Voter {voter.id} has not fetched{since}.", follows)
 
 
-def path_text(nodes: Nodes, voter: NodeFacts) -> str:
+def path_text(nodes: Nodes, voter: NodeFacts) -> Statement:
     """Returns the path over which the voter fetches."""
-    return f"voter {voter.id} -> leader {_leader(nodes)}"
+    return Statement(f"voter {voter.id} -> leader {_leader(nodes)}", leader_claim(nodes))
 
 
 def voters_in_sync(nodes: Nodes) -> Statement:
     """Returns how many of the voters of the newest poll are in sync, as the beginning of a sentence."""
-    voters = len(nodes.polled_voters)
-    are = "is" if voters == 1 else "are"
-    in_sync = in_sync_count(nodes.polled_voters)
-    return Statement(f"{in_sync} of {plural(voters, 'voter')} {are} in sync", in_sync_claim(nodes))
-
-
-def further_failures_text(spare: int) -> str:
-    """Returns how many further failures a quorum tolerates that has so many voters more than a majority, as text."""
-    return plural(spare, "further failure") if spare > 0 else "no further failure"
+    return clause(in_sync_claim(nodes))
 
 
 def _leader(nodes: Nodes) -> object:

@@ -9,12 +9,11 @@ because operators paste these lines.
 import shlex
 from collections.abc import Iterable, Sequence
 
-from rules.claims.statement import Statement
+from rules.claims.statement import Statement, statement
 from rules.facts.asked_once import asked_once
 from rules.facts.following import Following
 from rules.facts.following_text import path_text
 from rules.facts.node import NodeFacts, Process
-from rules.facts.node_claims import leader_claim
 from rules.facts.quorum import Facts
 from rules.facts.registered_node import UNREGISTERS_CONTROLLERS
 from rules.formatting import numbered
@@ -317,12 +316,14 @@ def bring_in_sync(facts: Facts, status: NodeFacts) -> Iterable[str]:
 
 def find_delay(facts: Facts, status: NodeFacts) -> Iterable[str]:
     """Yields the steps for a voter that fetches, and late."""
-    yield Statement(
-        f"# Check the path {path_text(facts.nodes, status)} for long round trips and lost packets: a fetch "
-        "that takes longer than controller.quorum.request.timeout.ms (2 s) is given up and repeated",
-        leader_claim(facts.nodes),
-    )
+    given_up = ": a fetch that takes longer than controller.quorum.request.timeout.ms (2 s) is given up and repeated"
+    yield statement(check_path(facts, status), given_up)
     yield f"# Check the metadata disk and the CPU of controller {status.id}"
+
+
+def check_path(facts: Facts, voter: NodeFacts) -> Statement:
+    """Returns the step for the network between a voter and the leader."""
+    return statement("# Check the path ", path_text(facts.nodes, voter), " for long round trips and lost packets")
 
 
 def check_host(controller: str) -> str:

@@ -26,7 +26,8 @@ from collections.abc import Collection, Iterable, Sequence
 from heapq import nsmallest
 
 from rules.claims.claim import NO, NONE_MAY_FAIL, Question, claim, of_each
-from rules.claims.statement import Statement
+from rules.claims.statement import Statement, statement
+from rules.claims.words import clause, do_not_restart
 from rules.facts.asked_once import asked_once
 from rules.facts.new_quorum import may_be_restored
 from rules.facts.node import Process
@@ -111,11 +112,10 @@ def before_a_start(facts: Facts, nodes: Iterable[NodeId], *, unchanged: bool = F
 
 def start_no_controller(facts: Facts, end: ReplayEnd) -> Statement:
     """Returns the step that keeps controllers from a start that ends at a record which cannot be replayed."""
-    controllers = sorted(facts.known_controllers)
-    return Statement(
-        f"# Do not start or restart {numbered('controller', controllers)} before a snapshot past {end.short} is on its "
-        "disk: Kafka cannot replay it, and the start ends",
-        *of_each(Question.RESTART, controllers, NO),
+    return statement(
+        "# ",
+        do_not_restart(facts.known_controllers, "start or restart"),
+        f" before a snapshot past {end.short} is on its disk: Kafka cannot replay it, and the start ends",
     )
 
 
@@ -140,11 +140,7 @@ def _wait_for_regressed(quorum: Quorum, nodes: Sequence[NodeId]) -> Iterable[str
 
 def keep_until_caught_up(node: NodeId, others: Iterable[NodeId]) -> str:
     """Returns the step that keeps the other voters running while one whose log went back lacks records."""
-    kept = sorted(others)
-    return Statement(
-        f"# Do not stop or restart controllers {and_join(kept)} until controller {node} has caught up",
-        *of_each(Question.RESTART, kept, NO),
-    )
+    return statement("# ", do_not_restart([*others], "stop or restart"), f" until controller {node} has caught up")
 
 
 def _may_run(facts: Facts, node: NodeId) -> bool:
@@ -159,11 +155,9 @@ def resolve_names_first(facts: Facts) -> tuple[str, ...]:
     hosts = facts.nodes.unresolved_hosts
     if not hosts:
         return ()
-    step = (
-        f"# Do not restart any controller or broker until {and_join(hosts, 4)} "
-        f"{'resolve' if len(hosts) > 1 else 'resolves'} again: restarted, it could not find the leader"
-    )
-    return (Statement(step, claim(Question.RESTART, NO)),)
+    names = f" until {and_join(hosts, 4)} {'resolve' if len(hosts) > 1 else 'resolves'} again: "
+    forbidden = do_not_restart(None, named="any controller or broker")
+    return (statement("# ", forbidden, names, "restarted, it could not find the leader"),)
 
 
 def brokers_first(facts: Facts, nodes: Iterable[NodeId]) -> Iterable[str]:
@@ -281,12 +275,8 @@ def _held(facts: Facts, nodes: Iterable[NodeId]) -> list[tuple[NodeId, frozenset
 def _keep_majority(fetching: frozenset[NodeId], missing: tuple[NodeId, ...]) -> tuple[str, ...]:
     if not missing or len(fetching) > majority(len(fetching) + len(missing)):
         return ()
-    fetch = "fetches" if len(missing) == 1 else "fetch"
-    step = (
-        f"# Do not restart {'controller' if len(fetching) == 1 else 'controllers'} {and_join(sorted(fetching))} before "
-        f"{and_join(missing)} {fetch} again: the quorum tolerates no further failure"
-    )
-    return (Statement(step, *of_each(Question.RESTART, fetching, NO), NONE_MAY_FAIL),)
+    until = f" before {and_join(missing)} {'fetches' if len(missing) == 1 else 'fetch'} again: "
+    return (statement("# ", do_not_restart(fetching), until, clause(NONE_MAY_FAIL)),)
 
 
 def _start(facts: Facts, node: NodeId) -> str:

@@ -10,15 +10,14 @@ from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
 
 from rules.answers.worlds import undecided_text
+from rules.claims.claim import Question, claim
+from rules.claims.words import clause, sentence
 from rules.evaluate import OBSERVATION_RULES, RECORDS_AT_RISK_RULES
 from rules.finding import Finding, Severity
 from rules.formatting import plural
 from streaming.status.cluster_status import ClusterStatus, FindingStatus, StatusSource
 
-_QUESTIONS = {
-    "failures_left": "How many more voters may fail",
-    "electable": "Whether a leader could be elected if all controllers restarted now",
-}
+_QUESTIONS = {"failures_left": Question.FAILURES, "electable": Question.ELECTABLE}
 """The questions of `ClusterStatus.undecided`."""
 NO_LEADER_KNOWN = "No controller is known to lead the quorum now"
 
@@ -77,7 +76,7 @@ def undecided_answers(status: ClusterStatus) -> Iterator[tuple[str, str]]:
     """Yields what of the quorum has no answer now, which controllers decide it, and how to find out."""
     for name, question in _QUESTIONS.items():
         if undecided := status.undecided.get(name):
-            yield f"{question} is unknown", undecided_text(undecided)
+            yield sentence(clause(claim(question))), undecided_text(undecided)
 
 
 def records_at_risk(status: ClusterStatus) -> str | None:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from connectors.logdir.log_dir_files import ElectionState
 from rules.answers.worlds import undecided_text
+from rules.claims.words import NO_LEADER_ELECTED
 from rules.evaluate import INHIBITED
 from rules.facts.following import Following
 from rules.formatting import and_join, duration, iso, ms_text, needed_text, plural, utc_text, visible
@@ -379,7 +380,7 @@ def _election(status: ClusterStatus) -> str | Text:
         return "a leader could be elected"
     refusing = [endpoint.id for endpoint in status.endpoints if endpoint.probe_result == "refuses connections"]
     if status.leader_id is not None or not refusing:
-        return Text("no leader could be elected", "bold red")
+        return Text(NO_LEADER_ELECTED, "bold red")
     running, needed = len(status.endpoints) - len(refusing), needed_text(status.votes_needed or 0, "vote")
     return Text(
         f"no leader can be elected: {running} of {status.voters} voters accept connections, {needed}; connections are "

@@ -95,7 +95,7 @@ class _Claims:
     @cached_property
     def voters(self) -> frozenset[int]:
         """The nodes that vote."""
-        return frozenset(one.node for one in self.about(Question.VOTER) if one.node is not None)
+        return frozenset(one.node for one in self.about(Question.VOTER) if one.affirms and one.node is not None)
 
     @property
     def majority(self) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from rules.claims import words as claim_words
 from rules.evaluate import RULES
 from tests.long_parts import PARTS, has_long_tests
 from tests.unit.command_line import parse_command
@@ -138,6 +139,35 @@ def test_every_place_of_a_part_has_long_tests_and_no_part_takes_an_hour() -> Non
     empty = [place for part in PARTS for place in part.places if not any(part.files_in(place))]
     assert empty == []
     assert max(part.minutes for part in PARTS) < 60
+
+
+def test_the_words_of_claims_are_in_one_place() -> None:
+    """A sentence with an answer of its own could contradict the claim that it carries."""
+    kept = Path(claim_words.__file__)
+    clauses = {each for each in written(kept) if each.count(" ") > 3}
+    titles = {rule.title for rule in RULES.values()}
+    found = {
+        (relative(path), clause)
+        for path in PURE
+        if path != kept
+        for text in written(path) - titles
+        for clause in clauses
+        if clause.lower() in text.lower()
+    }
+
+    assert len(clauses) > 8
+    assert found == set()
+
+
+def written(path: Path) -> set[str]:
+    """Returns the texts in the code of a module, without its docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
+    }
 
 
 def test_the_core_calls_nothing_that_depends_on_the_process() -> None:

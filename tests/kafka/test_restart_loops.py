@@ -2,6 +2,7 @@
 
 import re
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -72,8 +73,10 @@ def test_a_controller_that_ends_before_it_listens_is_found_by_its_host(lab: Make
     with monitor_cluster(quorum, tmp_path) as monitor:
 
         def reported(rule: str) -> None:
+            began = time.monotonic()
             row = witness(node.properties_file, timeout_s=2.0, attempts=Attempts())
-            monitor.gatherer.report(replace(row, every_ms=10_000))
+            took_ms = round((time.monotonic() - began) * 1_000)
+            monitor.gatherer.report(replace(row, every_ms=10_000, took_ms=took_ms))
             assert rule in monitor.rules, monitor.alert_lines()
 
         monitor.start_scenario({"node-restarting.starts": 3, "voter-lagging.hold": 1})

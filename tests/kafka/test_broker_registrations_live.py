@@ -5,6 +5,7 @@ import socket
 
 import pytest
 
+from deploy.lab.node import BROKER
 from tests.kafka.conftest import MakeLab
 from tests.kafka.monitored_cluster import MonitoredCluster
 from tests.lab import Lab
@@ -101,27 +102,28 @@ def test_a_broker_advertises_a_loopback_address_beside_one_that_names_a_host(
     monitor.wait_for("broker-registrations-conflict", "resolved")
 
     assert fired.subject == f"address of broker {other}"
-    assert fired.summary.startswith(f"Broker {other} advertises BROKER://{lab.node(other).broker_endpoint}, a loopback")
+    advertised = f"{BROKER}://{lab.node(other).broker_endpoint}"
+    assert fired.summary.startswith(f"Broker {other} advertises {advertised}, a loopback address")
 
 
 def test_brokers_have_one_listener_with_different_protocols(lab: Lab, monitor: MonitoredCluster) -> None:
     one, other = lab.brokers
     monitor.start_scenario({"broker-registrations-conflict.roll": 1})
     text = lab.node(one).properties_file.read_text(encoding="utf-8")
-    secured = re.sub(r"(?m)^(listener\.security\.protocol\.map=.*\bBROKER):PLAINTEXT", r"\1:SASL_PLAINTEXT", text)
+    secured = text.replace(f"{BROKER}:PLAINTEXT", f"{BROKER}:SASL_PLAINTEXT")
     login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="a" user_a="a";'
 
     restart(
         lab,
         one,
         f"{secured}sasl.enabled.mechanisms=PLAIN\nsasl.mechanism.inter.broker.protocol=PLAIN\n"
-        f"listener.name.broker.plain.sasl.jaas.config={login}\n",
+        f"listener.name.{BROKER.lower()}.plain.sasl.jaas.config={login}\n",
     )
-    fired = monitor.wait_for("broker-registrations-conflict", subject="listener BROKER")
+    fired = monitor.wait_for("broker-registrations-conflict", subject=f"listener {BROKER}")
     restart(lab, one, text)
-    monitor.wait_for("broker-registrations-conflict", "resolved", subject="listener BROKER")
+    monitor.wait_for("broker-registrations-conflict", "resolved", subject=f"listener {BROKER}")
 
     assert fired.summary.startswith(
-        f"Listener BROKER has different security protocols: PLAINTEXT at broker {other} and SASL_PLAINTEXT at broker "
+        f"Listener {BROKER} has different security protocols: PLAINTEXT at broker {other} and SASL_PLAINTEXT at broker "
         f"{one}. "
     )

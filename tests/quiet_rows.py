@@ -14,6 +14,7 @@ from connectors.observations.partition_run import DecodedItem
 from connectors.process.wall_clock import RowClock
 from rules.model.monitoring import FailedObservation, LeaderView, Probe
 from rules.model.replica import Poll
+from rules.model.witness import WitnessRow
 from streaming.replay.decoded_row import decode_observation
 
 
@@ -36,6 +37,8 @@ def write_row(writer: ObservationWriter, events: Sequence[DecodedItem]) -> None:
             writer.write_probe(probe)
         case [LeaderView() as view]:
             writer.write_leader_view(view)
+        case [WitnessRow() as row]:
+            writer.write_witness(row)
         case [FailedObservation() as failed]:
             writer.write_failure(failed)
         case _:

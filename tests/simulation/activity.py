@@ -155,6 +155,8 @@ class ClusterActivity:
         """UpdateVoter happens by itself; remove-controller and add-controller happen with a small probability."""
         voters = leader.log.voters
         for node in self.nodes:
+            if node.is_clone:
+                continue
             mine = next((voter for voter in voters if voter.key.id == node.id), None)
             others = tuple(voter for voter in voters if voter.key.id != node.id)
             if mine is not None and mine.key == node.key:

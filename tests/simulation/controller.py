@@ -63,6 +63,10 @@ class SimulatedController:
     """How far its clock is wrong; its timers are not."""
     timers_from_ms: int = 0
     """Its timers stand still until then: its clock was set back."""
+    set_back_unseen: bool = False
+    """The leader's clock was not set back with it: no observation of the monitor shows it."""
+    resumes_ms: int = 0
+    """When its suspended process goes on: until then it is not `up`, and keeps its state; 0: it is not suspended."""
     registers: bool = True
     """Whether it runs a controller, which registers."""
     incarnation: int = 0
@@ -128,10 +132,39 @@ class SimulatedController:
     def set_clock_back(self, now_ms: int, by_ms: int) -> None:
         """Sets its clock back: timers that run stand still until it is as late as it was; new ones do not."""
         self.skew_ms -= by_ms
-        self.timers_from_ms = now_ms + by_ms if self.up else 0
+        self.timers_from_ms = now_ms + by_ms if self.up or self.resumes_ms else 0
+
+    def set_clock_forward(self, now_ms: int, by_ms: int) -> None:
+        """Sets its clock forward: its timers expire, also those by which a leader counts the fetches of others."""
+        self.skew_ms += by_ms
+        self.timers_from_ms = max(0, self.timers_from_ms - by_ms)
+        self.deadline_ms, self.led_since_ms = min(self.deadline_ms, now_ms), self.led_since_ms - by_ms
+        for progress in self.progress.values():
+            progress.elapsed_from_ms -= by_ms
+
+    def suspend(self, until_ms: int) -> None:
+        """Suspends the process: its connections stay, and its timers have expired when it goes on."""
+        if self.up:
+            self.up, self.resumes_ms = False, until_ms
+
+    def resume_if_due(self, now_ms: int) -> None:
+        if self.resumes_ms and now_ms >= self.resumes_ms:
+            self.up, self.resumes_ms = True, 0
+
+    def clone(self, of: "SimulatedController") -> None:
+        """Becomes a second process of a controller, on another host, with a copy of its disk and with its ids."""
+        self.directory, self.key, self.registers = of.directory, of.key, False
+        self.log.append(of.log.entries)
+        self.log.start, self.epoch = of.log.start, of.epoch
+
+    @property
+    def is_clone(self) -> bool:
+        """Whether another process with its node id is the one at the recorded endpoint."""
+        return self.key.id != self.id
 
     def stop(self) -> None:
-        self.up = self.leads = self.hangs = False
+        self.up = self.leads = self.hangs = self.set_back_unseen = False
+        self.resumes_ms = 0
         self.network.disconnect(self.id)
 
     def lose_disk(self, directory: str) -> None:
@@ -160,7 +193,8 @@ class SimulatedController:
         """Returns a controller in the same state among these peers, which does not change with this one."""
         copied = copy(self)
         copied.peers, copied.network, copied.ground_truth = peers, network, ground_truth
-        copied.random, copied.log, copied.progress = network.random, self.log.copied(), dict(self.progress)
+        copied.random, copied.log = network.random, self.log.copied()
+        copied.progress = {key: copy(one) for key, one in self.progress.items()}
         return copied
 
     # --- follower and candidate ----------------------------------------------------------------------------------
@@ -226,6 +260,7 @@ class SimulatedController:
         """Changes to a newer epoch without a known leader."""
         self.epoch, self.leader, self.leads = epoch, None, False
         self.deadline_ms, self.timers_from_ms = now_ms + self.random.randint(*ELECTION_MS), 0
+        self.set_back_unseen = False
 
     def _follow(self, now_ms: int, epoch: int, leader: int | None) -> None:
         if epoch > self.epoch:
@@ -283,7 +318,7 @@ class SimulatedController:
             name: tuple(sorted(key.id for key in each))
             for name, each in (("voter_ids", keys), ("granting_voter_ids", votes & keys))
         }
-        self.write_record(now_ms, LeaderChanged, leader_id=NodeId(self.id), **voted)
+        self.write_record(now_ms, LeaderChanged, leader_id=self.key.id, **voted)
         if first and not self.static:
             self.write_record(now_ms, KRaftVersionSet, version=1)
             self.write_record(now_ms, VotersReplaced, voters=self.log.bootstrap)

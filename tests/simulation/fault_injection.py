@@ -9,6 +9,8 @@ from tests.simulation.gatherer import MONITOR_ID, SimulatedGatherer
 from tests.simulation.network import EndpointState, Network
 
 CONTROLLERS_MAX = 6
+CLONES = 50
+"""How much higher the number of a clone's host is than that of the controller whose node id it has."""
 
 
 @dataclass(slots=True)
@@ -23,7 +25,9 @@ class FaultInjection:
     of_access: int = 0
     """How often among the others those are chosen that make a controller not trust, accept or permit another one."""
     of_clocks: int = 0
-    """How often among the others the clocks of all hosts are set back."""
+    """How often among the others clocks step and processes are suspended."""
+    of_copies: int = 0
+    """How often among the others a disk, and with it ids and epochs, is copied or restored."""
     count: int = 0
     """The number of injected faults."""
 
@@ -34,7 +38,9 @@ class FaultInjection:
             self.partition_network, self.repair, self.one_way, self.disturb, self.disturb, self.replace_disk,
             self.move_endpoint, self.skew, self.skew_monitor, self.compact, self.one_way, self.cut_off_leader,
             self.cut_off_leader, self.break_endpoint, self.start_unfinished_change, self.add_observer,
-            *((self.deny, self.reject, self.distrust) * self.of_access), *((self.set_clocks_back,) * self.of_clocks),
+            *((self.deny, self.reject, self.distrust, self.fail_resolver) * self.of_access),
+            *((self.set_clocks_back, self.set_clocks_back, self.set_clocks_forward, self.suspend) * self.of_clocks),
+            *((self.copy_disk, self.clone, self.restore_disk) * self.of_copies),
         )  # fmt: skip
         fault = self.random.choice(faults)
         fault(now_ms)
@@ -126,6 +132,12 @@ class FaultInjection:
         )
         self.network.distrusted |= {*distrusting}
 
+    def fail_resolver(self, _now_ms: int) -> None:
+        """Lets a host, also the monitor's, resolve one name or none; open connections stay."""
+        sender = self.random.choice((MONITOR_ID, *(node.id for node in self.nodes)))
+        names = [node.id for node in self.nodes if node.id != sender]
+        self.network.unresolved |= {(sender, name) for name in self.random.choice((names, names[:1], names[-1:]))}
+
     def _restarted(self, now_ms: int) -> SimulatedController:
         node = self.random.choice(self.nodes)
         node.start(now_ms)
@@ -190,10 +202,58 @@ class FaultInjection:
         self.gatherer.skew_ms += self.random.randint(-2_000, 2_000)
 
     def set_clocks_back(self, now_ms: int) -> None:
-        """Sets the clocks of all hosts back, but the monitor's, as a time service does that was wrong."""
-        by_ms = self.random.randint(20_000, 90_000)
-        for node in self.nodes:
+        """Sets the clocks of all hosts, of some, or of all but one back, as a time service does that was wrong."""
+        by_ms, hosts = self.random.randint(20_000, 90_000), self._hosts()
+        leader = next((node for node in self.nodes if node.up and node.leads), None)
+        shown = leader in hosts or self.random.random() < 0.3
+        if shown and leader not in hosts:
+            self.gatherer.clock_back_ms += by_ms
+            self.gatherer.set_back_until_ms = now_ms + by_ms
+        for node in hosts:
             node.set_clock_back(now_ms, by_ms)
+            node.set_back_unseen = not shown
+
+    def set_clocks_forward(self, now_ms: int) -> None:
+        """Sets the clocks of all hosts, of some, or of all but one forward."""
+        by_ms = self.random.randint(10_000, 3_600_000)
+        for node in self._hosts():
+            node.set_clock_forward(now_ms, by_ms)
+
+    def _hosts(self) -> list[SimulatedController]:
+        one = self.random.choice(self.nodes)
+        rest = [node for node in self.nodes if node is not one]
+        return self.random.choice(([*self.nodes], [*self.nodes], [one], rest))
+
+    def suspend(self, now_ms: int) -> None:
+        """Suspends a process, for less or longer than its peers wait for it."""
+        self.random.choice(self.nodes).suspend(now_ms + self.random.choice((1_500, 8_000, 40_000)))
+
+    def copy_disk(self, now_ms: int) -> None:
+        """Starts a new controller on a copy of another one's disk, with its directory id."""
+        if self.dynamic and len(self.nodes) < CONTROLLERS_MAX:
+            self.add_controller(now_ms, copy_of=self.random.choice(self.nodes))
+
+    def clone(self, now_ms: int) -> None:
+        """Starts a second process of a controller on another host, with its node id and directory id."""
+        of = self.random.choice(self.nodes)
+        if not of.is_clone and not any(node.is_clone for node in self.nodes):
+            clone = self.new_controller(id=of.id + CLONES)
+            clone.clone(of)
+            self.nodes.append(clone)
+            clone.start(now_ms)
+
+    def end_clones(self) -> None:
+        for node in [node for node in self.nodes if node.is_clone]:
+            node.stop()
+            self.nodes.remove(node)
+
+    def restore_disk(self, now_ms: int) -> None:
+        """Restores the disk of a controller from an older copy: the same ids, and a log that ends earlier."""
+        node = self.random.choice(self.nodes)
+        if self._majority_without(node):
+            node.stop()
+            node.lose_records(self.random.randint(node.log.start, max(node.log.start, len(node.log))))
+            node.start(now_ms)
 
     def compact(self, _now_ms: int) -> None:
         """Writes a snapshot of the committed records and drops the log below it."""

@@ -39,6 +39,8 @@ LATE_MS = 4_000
 """A response may be delayed by a second, the clocks of quorum and monitor may be set by two."""
 ALONE_MS = 40_000
 """How much later the next fault comes with each second seed: the one before it can be observed as the only one."""
+WITNESSED = (2, 3)
+"""The seeds, by their rest of four, in which the controllers' hosts report how they reach each other."""
 PHASE_MS = 60_000
 """The longest phase: it is longer than every age."""
 
@@ -93,6 +95,7 @@ class Future:
         while self.now_ms < end_ms:
             self.now_ms += STEP_MS * STEPS_TOGETHER
             for node in self.nodes:
+                node.resume_if_due(self.now_ms)
                 if node.up:
                     node.tick(self.now_ms)
                     if writes and node.leads and not node.hangs and self.now_ms % ACT_MS == 0:
@@ -145,10 +148,16 @@ def answers_of(quorum: Quorum, thresholds: Mapping[str, Thresholds]) -> Iterator
             yield Answer(question, node, result.electable, text)
 
 
-ACCESS: tuple[str, ...] = ("distrusted", "rejected", "denied")
+ACCESS: tuple[str, ...] = ("distrusted", "rejected", "denied", "unresolved")
 """What keeps a controller from being answered by another one that it reaches, by the network's field."""
 UNUSED_PATHS = "one_way"
 """A path between two followers is used first when the leader is gone: until then no observation shows a fault of it."""
+UNRESOLVED = "unresolved"
+"""So is the resolver of a controller's host, while its connections are open."""
+TIMERS = "timers"
+"""The clock of a follower, which nothing but its own host shows."""
+UNSEEN = frozenset({UNUSED_PATHS, UNRESOLVED, TIMERS})
+"""What the monitor cannot see, and only a row of that host shows (`kraftwatch witness`)."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -190,7 +199,8 @@ class ForecastSimulation(Simulation):
         super().__init__(seed, strict=False)
         self.count = count
         self.fault_injection.of_access = 7 if seed % 2 else 1
-        self.fault_injection.of_clocks = 2
+        self.fault_injection.of_clocks = self.fault_injection.of_copies = 1
+        self.gatherer.witnesses = seed % 4 in WITNESSED
         self.checker.agreement.every = 10**9
         self.changed_ms: dict[tuple[str, int], tuple[bool, int]] = {}
         """The newest outcome of each question about each node, and since when it has been that."""
@@ -208,6 +218,7 @@ class ForecastSimulation(Simulation):
         super()._next_phase()
         if self.activity.phase is Phase.QUIET_RULES:
             self.network.restore_access()
+            self.fault_injection.end_clones()
             self.fault_injection.restore(self.now_ms)
         self.phase_ends_ms = min(self.phase_ends_ms, self.now_ms + PHASE_MS * (1 + self.seed % 2))
 
@@ -258,11 +269,15 @@ class ForecastSimulation(Simulation):
     def _kind(self, answer: Answer) -> str:
         """Returns the fact without which the answer would have been right, or `other`; the first one of several."""
         present = [name for name in (*ACCESS, UNUSED_PATHS) if getattr(self.network, name)]
+        present += [TIMERS] if any(node.set_back_unseen for node in self.nodes) else []
         for names in (*([name] for name in present), present):
             permitted = Future(self.now_ms, self.nodes, self.network)
             for name in names:
-                getattr(permitted.network, name).clear()
+                if name != TIMERS:
+                    getattr(permitted.network, name).clear()
             for node in permitted.nodes:
+                if TIMERS in names and node.set_back_unseen:
+                    node.timers_from_ms = 0
                 if node.ended and "denied" in names:
                     node.start(permitted.now_ms)
             permitted.settle()
@@ -275,14 +290,18 @@ class ForecastSimulation(Simulation):
         network, leaders = self.network, [node for node in self.nodes if node.up and node.leads]
         faults = (
             *(network.endpoint_states, network.network_partitions, network.one_way),
-            *(network.distrusted, network.rejected, network.denied),
+            *(network.distrusted, network.rejected, network.denied, network.unresolved),
+            *(node for node in self.nodes if node.is_clone or node.resumes_ms),
         )
         if any(faults) or network.loss_probability or network.slow_probability or len(leaders) != 1:
             return False
         by_key = {node.key: node for node in self.nodes if node.up}
         recorded = leaders[0].log.voters
         return (
-            self.now_ms >= max(self.gatherer.runs_from_ms, *(node.timers_from_ms for node in self.nodes))
+            self.now_ms
+            >= max(
+                self.gatherer.runs_from_ms, self.gatherer.set_back_until_ms, *(one.timers_from_ms for one in self.nodes)
+            )
             and self.activity.phase is not Phase.FAULTS_INJECTED
             and all(voter.key in by_key and by_key[voter.key].voter == voter for voter in recorded)
         )

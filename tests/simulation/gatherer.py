@@ -28,6 +28,7 @@ from rules.model.monitoring import (
     Snapshot,
 )
 from rules.model.replica import Poll, Replica
+from rules.model.witness import DialStep, PeerDial, Reached, WitnessRow
 from streaming.replay.decoded_row import DecodedRow
 from tests.quiet_rows import RowUrgency
 from tests.record_image import snapshot
@@ -38,6 +39,8 @@ MONITOR_ID = 0
 OBSERVED_MS = 300_000
 """How long a leader lists an observer that stopped fetching."""
 RESPONSE_RECORDS = 60
+WITNESS_MS = 20_000
+"""How often each controller's host reports what it sees of the others, if there are witnesses."""
 
 
 @dataclass(slots=True)
@@ -78,6 +81,12 @@ class SimulatedGatherer:
     knows_all: bool = False
     other_leader: NodeId | None = None
     """A controller that leads a quorum of its own, with the same cluster id."""
+    clock_back_ms: int = 0
+    """By how much the clock of its host was set back; the time of its rows goes on."""
+    set_back_until_ms: int = 0
+    """When that clock is as late as it was."""
+    witnesses: bool = False
+    """Whether the controllers' hosts report how they reach each other."""
     impostor: NodeId | None = None
     """A node that answers polls as the leader of the current epoch, and is not."""
 
@@ -97,7 +106,7 @@ class SimulatedGatherer:
         if polled_leader is None:
             observations += [
                 [self._failure(source, node)]
-                for node in self.nodes
+                for node in self._configured
                 for source in (ObservationSource.LOG, ObservationSource.QUORUM)
             ]
         else:
@@ -113,8 +122,10 @@ class SimulatedGatherer:
             for node, endpoint in self.recorded():
                 self._deliver_or_delay(observations, self._probe(node, endpoint))
         if now_ms // 1_000 % 10 == 1 and not self.polls_only:
-            observations += [[self._view(node)] for node in self.nodes if self._is_running(node)]
+            observations += [[self._view(node)] for node in self._configured if self._is_running(node)]
             observations += [[_view_of_another_quorum(self.other_leader)]] if self.other_leader is not None else []
+        if self.witnesses and now_ms % WITNESS_MS == 0:
+            observations += [[self._witnessed(now_ms, node)] for node in self._configured]
         for events in observations:
             self.sequence += 1
             quiet = self.urgency.is_quiet(events, now_ms)
@@ -126,7 +137,11 @@ class SimulatedGatherer:
 
     @property
     def bootstrap(self) -> tuple[str, ...]:
-        return tuple(map(_address, self.nodes))
+        return tuple(map(_address, self._configured))
+
+    @property
+    def _configured(self) -> list[SimulatedController]:
+        return [node for node in self.nodes if not node.is_clone]
 
     def _leader(self) -> SimulatedController | None:
         """Returns a reachable controller that answers as a leader, not necessarily the newest."""
@@ -179,7 +194,7 @@ class SimulatedGatherer:
         )
 
     def _failure(self, source: ObservationSource, node: SimulatedController) -> FailedObservation:
-        if not self.network.open(MONITOR_ID, node.id):
+        if node.resumes_ms or not self.network.open(MONITOR_ID, node.id):
             reason = Reason.TIMED_OUT
         else:
             reason = (self._rejection(node) or Reason.NO_LEADER) if node.up else Reason.REFUSED
@@ -261,32 +276,74 @@ class SimulatedGatherer:
         return Poll(
             cluster_id="simulated",
             endpoint=str(leader.endpoint),
-            leader_id=NodeId(leader.id) if self.impostor is None else self.impostor,
+            leader_id=leader.key.id if self.impostor is None else self.impostor,
             leader_epoch=Epoch(leader.epoch),
             high_watermark=Offset(leader.high_watermark) if known else None,
             voters=tuple(_row(leader, voter.key, clock) for voter in voters),
             observers=tuple(_row(leader, key, clock) for key in observers),
             nodes={voter.key.id: voter.endpoints for voter in voters},
             answer_ms=Millis(leader.answers_after_ms),
+            clock_ahead_ms=Millis(self.clock_back_ms),
+        )
+
+    def _witnessed(self, now_ms: int, node: SimulatedController) -> WitnessRow:
+        """Returns what the host of a controller sees with its properties, whether its process runs or not."""
+        leader = next((peer for peer in self.nodes if peer.up and peer.leads), None)
+        dials = {peer.id: self._dial(node, peer, endpoint) for peer, endpoint in self.recorded() if peer is not node}
+        reached = leader is not None and (leader is node or self.network.open(node.id, leader.id))
+        return WitnessRow(
+            node=NodeId(node.id),
+            cluster_id="simulated",
+            at_ms=Millis(now_ms + node.skew_ms),
+            every_ms=WITNESS_MS,
+            login="PLAIN as User:ctl",
+            peers=tuple(dials[each] for each in sorted(dials)),
+            leader_ahead_ms=leader.skew_ms - node.skew_ms if leader is not None and reached else None,
+        )
+
+    def _dial(self, node: SimulatedController, peer: SimulatedController, endpoint: Endpoint) -> PeerDial:
+        network, pair = self.network, (node.id, peer.id)
+        place = network.endpoint_states.get(endpoint)
+        opens = network.open(*pair) and network.open(peer.id, node.id)
+        listens = (peer.up or bool(peer.resumes_ms)) and peer.endpoint == endpoint
+        failing = {
+            DialStep.NAME: place is EndpointState.NAME_NOT_FOUND or pair in network.unresolved,
+            DialStep.CONNECTION: not opens or place is EndpointState.CLOSED or (place is None and not listens),
+            DialStep.NODE: place is EndpointState.TAKEN,
+            DialStep.ANSWER: not peer.up,
+            DialStep.TLS: pair in network.distrusted,
+            DialStep.LOGIN: pair in network.rejected,
+            DialStep.PERMISSION: pair in network.denied,
+        }
+        step = next((step for step, fails in failing.items() if fails), None)
+        return PeerDial(
+            node=NodeId(peer.id),
+            endpoint=str(endpoint),
+            reached=Reached.YES if step is None else Reached.NO,
+            step=step,
+            why="" if step is None else f"{step} fails",
         )
 
     def recorded(self) -> list[tuple[SimulatedController, Endpoint]]:
         """Returns each voter with its endpoint in the newest voter set."""
         newest = max(self.nodes, key=lambda node: (node.epoch, len(node.log)))
-        by_id = {node.id: node for node in self.nodes}
+        by_id = {node.id: node for node in self._configured}
         return [(by_id[voter.key.id], voter.endpoints[0]) for voter in newest.log.voters]
 
     def _probe(self, node: SimulatedController, endpoint: Endpoint) -> Probe:
         place = self.network.endpoint_states.get(endpoint)
         resolution, connection, answer, by = Resolution.RESOLVED, Connection.REFUSED, Answer.NOT_ASKED, None
-        if place is EndpointState.NAME_NOT_FOUND and not self.resolver_fails:
+        resolver_fails = self.resolver_fails or (MONITOR_ID, node.id) in self.network.unresolved
+        if place is EndpointState.NAME_NOT_FOUND and not resolver_fails:
             resolution, connection = Resolution.NAME_NOT_FOUND, Connection.NOT_TRIED
-        elif self.resolver_fails:
+        elif resolver_fails:
             resolution, connection = Resolution.RESOLVER_FAILED, Connection.NOT_TRIED
         elif place is EndpointState.TAKEN:
             connection, answer, by = Connection.ACCEPTED, Answer.OTHER_NODE, NodeId(99)
         elif not self.network.open(MONITOR_ID, node.id):
             connection = Connection.TIMED_OUT
+        elif node.resumes_ms and node.endpoint == endpoint and place is None:
+            connection, answer = Connection.ACCEPTED, Answer.NO_ANSWER
         elif node.up and node.endpoint == endpoint and place is None:
             connection, answer, by = Connection.ACCEPTED, Answer.THIS_CLUSTER, NodeId(node.id)
         certificate, expires_at_ms = None, self.certificates_expire_at_ms

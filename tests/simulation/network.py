@@ -23,7 +23,7 @@ class EndpointState(Enum):
 class Network:
     """Nodes in different `network_partitions` cannot reach each other.
 
-    An endpoint's state, a certificate and a login affect only new connections, a denial each request.
+    An endpoint's state, a name, a certificate and a login affect only new connections, a denial each request.
     """
 
     def __init__(self, random: Random) -> None:
@@ -40,6 +40,8 @@ class Network:
         """The receiver does not accept the sender's login."""
         self.denied: set[tuple[int, int]] = set()
         """The receiver's authorizer denies the sender's requests."""
+        self.unresolved: set[tuple[int, int]] = set()
+        """The resolver of the sender's host does not answer for the receiver's name."""
 
     def answers(self, sender: int, receiver: int, endpoint: Endpoint) -> bool:
         """Returns whether a request to this endpoint and its answer arrive; connects if there is no connection."""
@@ -53,7 +55,8 @@ class Network:
     def connects(self, sender: int, receiver: int, endpoint: Endpoint) -> bool:
         """Returns whether a new connection over an open path would lead to the receiver, with TLS and login."""
         pair = (sender, receiver)
-        return endpoint not in self.endpoint_states and pair not in self.distrusted and pair not in self.rejected
+        failing = (self.distrusted, self.rejected, self.unresolved)
+        return endpoint not in self.endpoint_states and not any(pair in pairs for pairs in failing)
 
     def disconnect(self, node: int) -> None:
         """Closes a stopped process's connections."""
@@ -69,8 +72,8 @@ class Network:
         self.one_way.clear()
 
     def restore_access(self) -> None:
-        """Makes all nodes trust and permit each other again."""
-        for pairs in (self.distrusted, self.rejected, self.denied):
+        """Makes all nodes trust, permit and resolve each other again."""
+        for pairs in (self.distrusted, self.rejected, self.denied, self.unresolved):
             pairs.clear()
 
     def copied(self, random: Random) -> "Network":

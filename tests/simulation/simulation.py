@@ -121,6 +121,7 @@ class Simulation:
         self.steps += 1
         self.now_ms += STEP_MS
         for node in self.random.sample(self.nodes, len(self.nodes)):
+            node.resume_if_due(self.now_ms)
             if node.up:
                 node.tick(self.now_ms)
         if self.now_ms % ACT_MS == 0:

@@ -41,7 +41,7 @@ from rules.model.identifiers import NodeId
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_log_dirs
 from rules.remedies.start_conditions import copy_sentence
-from rules.remedies.step import Act, does, starts
+from rules.remedies.step import Act, Action, Ends, Plan, Step, does, starts
 from rules.rule import Rule
 
 KEEP_FIRING_FOR = keep_firing_for(
@@ -143,8 +143,8 @@ def _remedy(
             )
         else:
             yield does(f"# Otherwise stop broker {broker}: {why}", stop)
-    elif follow and broker not in facts.records_awaited:
-        yield f"# Another replica leads: broker {broker} copies what that one has when it starts"
+    elif (overtaken := _overtaken(facts, broker, emptied)) and broker not in facts.records_awaited:
+        yield f"# Another replica is the one in sync: broker {broker} copies what that one has when it starts"
         yield (
             "# What that one lacks is on the former disk, if it exists: copy it from there, and do not mount it, "
             f"because broker {broker} truncates it"
@@ -152,6 +152,16 @@ def _remedy(
         yield _RESTORE
         return
     else:
+        if overtaken:
+            yield Step(
+                f"# If the former disk exists, copy {and_join(overtaken, _MAX_NAMED)} from it before broker {broker} "
+                "starts with it: another replica is the one in sync, without these records, and it truncates them",
+                Plan(
+                    forbids=(Action(Act.START, broker),),
+                    until=(Action(Act.COPY, broker, frozenset(overtaken)),),
+                    ends=Ends.RECORDS,
+                ),
+            )
         yield does(f"# Unless the files were moved, stop broker {broker} or leave it stopped: {why}", stop)
     ids = f"directory.id {lost[0]} is" if len(lost) == 1 else f"directory.id {and_join(lost, 4)} are"
     yield does(
@@ -179,6 +189,18 @@ def _remedy(
     if others:
         yield starts(f"# Start broker {broker} when another replica leads them: it copies what that one has", broker)
     yield _RESTORE
+
+
+def _overtaken(facts: Facts, broker: NodeId, emptied: Iterable[EmptiedReplicas]) -> list[str]:
+    """Returns the partitions whose leader, or who leads next, is another replica: it has followed the empty log."""
+    awaited = {one.text for one in facts.records_awaited.get(broker, ())}
+    return [
+        name
+        for replicas in emptied
+        if replicas.others
+        for number in replicas.numbers
+        if (name := f"{topic_text(replicas.topic, replicas.topic_id)}-{number}") not in awaited
+    ]
 
 
 def _resolved(facts: Facts, subject: Subject) -> str:

@@ -17,6 +17,7 @@ What it means
 
 What to do
     1. Copy the directories that the alert names before their broker starts: it truncates them to the new leader's log.
+       One that is missing there: copy it from each other replica that is down, before its broker starts.
     2. Find out whether the election was intended: who ran it, or which topic or broker allows it.
     3. Inform the owner of the topic that acknowledged records may be lost.
     4. If the last leader was elected: find out why its broker crashed. A killed process loses nothing that it had

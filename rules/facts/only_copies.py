@@ -87,6 +87,23 @@ def records_awaited(
     return _by_node(chain(waiting, leading))
 
 
+def led_at_a_start(quorum: Quorum, offline: Iterable[PartitionSum], emptied: Emptied) -> Mapping[NodeId, Directories]:
+    """Returns the brokers that are down and lead partitions with further replicas when they start, by these.
+
+    A broker that starts without the log directory of one has it created again, empty, and leads it: the others truncate
+    theirs (KIP-858).
+    """
+    return _by_node(
+        (holder.id, _directory(example.topic, example.topic_id, example.partition))
+        for partition in offline
+        if len(partition.holders) + len(partition.others) > 1
+        for holder in partition.holders
+        if not is_emptied(emptied, partition, holder)
+        if (broker := quorum.brokers.get(holder.id)) is not None and not broker.alive and broker.log_dirs
+        for example in partition.examples
+    )
+
+
 def only_in_sync_copies(recoveries: Iterable[Recovery]) -> Mapping[NodeId, Directories]:
     """Returns the brokers that lead RECOVERING partitions as the only in-sync replica, with the directories."""
     led = (recovery for recovery in recoveries if len(recovery.replicas) > 1 and not recovery.emptied)

@@ -139,6 +139,7 @@ class Facts:
     records_awaited = _fact(
         lambda facts: only_copies.records_awaited(facts.offline, facts.stopped_before, facts.emptied)
     )
+    led_at_a_start = _fact(lambda facts: only_copies.led_at_a_start(facts.quorum, facts.offline, facts.emptied))
     to_be_stopped = _fact(
         lambda facts: frozenset(leader for of_node in facts.stopped_before.values() for leader in of_node)
     )

@@ -6,6 +6,8 @@ What can be destroyed:
   KIP-966) truncates its log to the new leader's when it starts;
 - records that only the replica has for which a partition without a leader waits: a broker that starts before may be
   elected without them;
+- the records of a replica whose log directory is missing when its broker, the only one in sync, starts: it leads an
+  empty log, to which the others truncate theirs;
 - the only in-sync copy of a RECOVERING partition, on a broker that runs;
 - the copy of a replica whose leader came back without its log directory: until that one is stopped, and before that one
   starts again;
@@ -24,6 +26,7 @@ partition keeps a broker running only if the broker need not be stopped for the 
 
 from collections.abc import Collection, Iterable, Sequence
 from heapq import nsmallest
+from itertools import chain
 
 from rules.claims.claim import NO, NONE_MAY_FAIL, Question, claim, of_each
 from rules.claims.statement import Statement, statement
@@ -92,6 +95,8 @@ def before_a_start(facts: Facts, nodes: Iterable[NodeId], *, unchanged: bool = F
     steps += _metadata_away(facts, ordered)
     steps += _first([*brokers_first(facts, ordered)])
     brokers = [node for node in ordered if not unchanged or node not in facts.controllers_only]
+    led = facts.led_at_a_start
+    steps += _first([_mount_first(facts, node, led[node]) for node in brokers if node in led])
     steps += _first([_copy_first(facts, node, directories) for node, directories in _held(facts, brokers)])
     stopped_first, awaited, in_sync = facts.stopped_before, facts.records_awaited, facts.only_in_sync_copies
     steps += _first(
@@ -327,6 +332,19 @@ def _records_first(node: NodeId, directories: Collection[PartitionDirectory]) ->
             ends=Ends.RECORDS,
         ),
         claim(Question.RESTART, NO, node=node),
+    )
+
+
+def _mount_first(facts: Facts, node: NodeId, directories: Collection[PartitionDirectory]) -> str:
+    names, holders = _names(directories, _MOST_LISTED), chain.from_iterable(one.holders for one in facts.offline)
+    dirs = sorted({holder.directory_id for holder in holders if holder.id == node and holder.directory_id})
+    which = f"{'directory' if len(dirs) == 1 else 'directories'} with directory.id {and_join(dirs, 4)}"
+    return Step(
+        f"# Do not start broker {node} before its log {which if dirs else 'directories'} "
+        f"{'is' if len(dirs) == 1 else 'are'} mounted: without, it would lead {names} with an empty log, and every "
+        "replica that follows it truncates its own; if the disk is lost, start the brokers of the other replicas "
+        "first, without unclean.leader.election.enable, and elect the longest one",
+        Plan(forbids=(Action(Act.START, node),), until=(Action(Act.MOUNT, node),), ends=Ends.RECORDS),
     )
 
 

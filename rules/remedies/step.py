@@ -32,6 +32,8 @@ class Act(StrEnum):
     """Another replica of its partitions is elected: what only this node has is truncated when it starts."""
     JOIN = "join"
     """Another replica of its partitions joins the ISR, for which the node must run."""
+    MOUNT = "mount"
+    """Its log directories are there, as it registered them. It ends nothing."""
     RECOVER = "recover"
     """Its partitions have their records again: the former disk is mounted, or another replica is elected."""
     REASSIGN = "reassign"

@@ -152,6 +152,8 @@ ACCESS: tuple[str, ...] = ("distrusted", "rejected", "denied", "unresolved")
 """What keeps a controller from being answered by another one that it reaches, by the network's field."""
 UNUSED_PATHS = "one_way"
 """A path between two followers is used first when the leader is gone: until then no observation shows a fault of it."""
+UNTRIED = "no election was held since"
+"""What the reason of an answer says that is unknown for ten minutes after a start, while nothing is wrong."""
 UNRESOLVED = "unresolved"
 """So is the resolver of a controller's host, while its connections are open."""
 TIMERS = "timers"

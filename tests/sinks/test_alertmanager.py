@@ -168,6 +168,31 @@ def test_a_firing_alert_has_its_labels_and_annotations(alertmanager: RealAlertma
     eventually(lambda: ("labels", "critical") not in alertmanager.active_alerts(), within_s=10)
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_two_clusters_with_one_id_have_alerts_of_their_own(
+    alertmanager: RealAlertmanager, tmp_path: Path, jobs: int
+) -> None:
+    """dev and prod are formatted with one id; one job monitors both, or two jobs send to one Alertmanager."""
+    subject = f"one id, {jobs} jobs"
+    folders = [tmp_path / str(number) for number in range(jobs)]
+    for folder in folders:
+        folder.mkdir()
+    deliveries = [TimedDelivery(opened(f"alertmanager:{alertmanager.url}", folder), folder) for folder in folders]
+    of_job = {"dev": deliveries[0], "prod": deliveries[-1]}
+    began = {name: fired(subject, minutes_ago=1, cluster=name) for name in of_job}
+    for name, delivery in of_job.items():
+        assert delivery.deliver(began[name]) is None
+
+    def active() -> list[str]:
+        listed = [each["labels"] for each in alertmanager.get("/api/v2/alerts")]
+        return sorted(labels["cluster"] for labels in listed if labels["subject"] == subject)
+
+    eventually(lambda: active() == ["dev", "prod"], within_s=10)
+    ended = alert(subject, cluster="dev", started_at_ms=began["dev"].started_at_ms, resolved=True)
+    assert of_job["dev"].deliver(ended) is None
+    eventually(lambda: active() == ["prod"], within_s=10)
+
+
 def test_a_firing_alert_is_sent_again_before_it_ends_and_after_a_restart(
     alertmanager: RealAlertmanager, delivery: TimedDelivery
 ) -> None:

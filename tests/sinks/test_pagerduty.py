@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 from pagerduty import EventsApiV2Client
 
+from connectors.delivery.ledger import Ledger
 from connectors.sinks.sink import Delivered, Outcome, Retry
 from connectors.sinks.sink_config import MessageLinks
 from connectors.store.store_place import StorePlace
+from connectors.store.tables import job_database
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
+from tests.recording_dispatcher import RecordingDispatcher
 from tests.sinks.pagerduty_double import PagerdutyDouble
 from tests.sinks.server import Behaviour, HttpDouble, HttpReply, ReceivedRequest, ResetInReply
 from tests.sinks.sink_kind import SECRET, SinkKind, local_pagerduty
@@ -83,6 +86,22 @@ def test_an_incident_is_one_alert_from_trigger_to_resolve(service: PagerdutyServ
     (found,) = service.pagerduty.alerts
     assert (found.key, found.state, found.pages, len(found.events)) == ("1n", "resolved", 1, 2)
     assert service.pagerduty.dropped == []
+
+
+def test_two_clusters_with_one_id_are_two_alerts_also_of_two_jobs(
+    server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path
+) -> None:
+    double = PagerdutyDouble()
+    server.behave = double.reply
+    for name, ends in (("dev", True), ("prod", False)):
+        folder = tmp_path / name
+        folder.mkdir()
+        sink = local_pagerduty(server.url, Path(trusted.file), KEY).open(LINKS, folder)
+        job = RecordingDispatcher(Ledger(job_database(folder)), [sink], deadline_s=30, patience_s=30)
+        for one in (alert("quorum", cluster=name), alert("quorum", cluster=name, resolved=True))[: 2 if ends else 1]:
+            job.deliver([one], NOON_MS)
+    assert [(found.state, found.pages) for found in double.alerts] == [("resolved", 1), ("triggered", 1)]
+    assert double.dropped == []
 
 
 def test_the_content_of_a_trigger(service: PagerdutyService) -> None:

@@ -51,7 +51,7 @@ PARTS = (
         name="core",
         about="without Kafka and Spark: forecasts of 100,000 states, rolls of 10,000 clusters, recordings",
         minutes=48,
-        places=("sinks", "unit", *_in("simulation", "broker_rolls", "forecast")),
+        places=("sinks", "unit", *_in("simulation", "broker_rolls", "forecast", "operator")),
     ),
     Part(
         name="simulation",

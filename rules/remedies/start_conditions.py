@@ -344,7 +344,11 @@ def _mount_first(facts: Facts, node: NodeId, directories: Collection[PartitionDi
         f"{'is' if len(dirs) == 1 else 'are'} mounted: without, it would lead {names} with an empty log, and every "
         "replica that follows it truncates its own; if the disk is lost, start the brokers of the other replicas "
         "first, without unclean.leader.election.enable, and elect the longest one",
-        Plan(forbids=(Action(Act.START, node),), until=(Action(Act.MOUNT, node),), ends=Ends.RECORDS),
+        Plan(
+            forbids=(Action(Act.START, node),),
+            until=(Action(Act.MOUNT, node, _texts(directories)),),
+            ends=Ends.RECORDS,
+        ),
     )
 
 

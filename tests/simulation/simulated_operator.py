@@ -372,7 +372,7 @@ class Operator:
                     self._copies(name, node)
             case Act.MOUNT:
                 cluster.mount_former(node, broker.registered)
-                return self._has_all(node) or self._is_led_elsewhere(node)
+                return self._has_all(node, names) or self._is_led_elsewhere(node)
             case Act.JOIN:
                 return all(len(cluster.partitions[name].isr) > 1 for name in names)
             case Act.RECOVER:
@@ -392,9 +392,9 @@ class Operator:
             if found and each == node:
                 return
 
-    def _has_all(self, node: int) -> bool:
-        """Returns whether the broker has the disk of each partition that it would lead."""
-        broker, of_all = self.cluster.brokers[node], self.cluster.partitions.values()
+    def _has_all(self, node: int, names: Iterable[PartitionName]) -> bool:
+        """Returns whether the broker has the disk of each of these partitions that it would lead."""
+        broker, of_all = self.cluster.brokers[node], [self.cluster.partitions[name] for name in names]
         led = {one.directories[one.replicas.index(node)] for one in of_all if one.leader is None and node in one.isr}
         return led <= {*broker.directories}
 

@@ -309,12 +309,13 @@ def _static_ways_back(plan: RescuePlan, made: NewQuorum) -> Iterable[str]:
     disk = next(one for one in plan.disks if one.key == made.voters[0])
     others = _nodes(sorted({*made.lost, *(key.id for key in made.others)}))
     yield f"# The way back to all voters: stop {controllers(made.voters)}. Others must begin with a copy of this log"
+    yield "# Put all voters into controller.quorum.voters of every node again, as before"
     yield f"# On the host of controller {disk.key.id}"
     yield f"tar -C {log_dir(disk)} --exclude={QUORUM_STATE} -cf metadata-log.tar {PARTITION}"
     yield f"# Copy metadata-log.tar to {others}. On each, with an empty metadata.log.dir as $METADATA_LOG_DIR"
     yield f"kafka-storage.sh format --cluster-id {plan.cluster_id} --config $NODE_PROPERTIES"
     yield 'tar -C "$METADATA_LOG_DIR" -xf metadata-log.tar'
-    yield "# Put all voters into controller.quorum.voters of every node again, as before, and start every controller"
+    yield "# Start every controller, and wait for a leader"
     yield quorum_command(plan, "describe --status")
     yield "# CurrentVoters must list every controller"
     yield "# Restart every broker, one after the other"

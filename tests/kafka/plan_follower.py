@@ -121,9 +121,8 @@ class PlanFollower:
             ),
             r"The way back to all voters: stop controllers? (?P<nodes>[\d, and]+)\. .*": self._stop,
             r"Copy metadata-log.tar to controllers? (?P<nodes>[\d, and]+)\. On each, .*": self._wipe,
-            r"Put all voters into controller.quorum.voters of every node again, .*, and start every controller": (
-                self._start_all_voters
-            ),
+            r"Put all voters into controller.quorum.voters of every node again, as before": self._configure_all_voters,
+            r"Start every controller, and wait for a leader": self._start_all_voters,
         }
 
     def follow(self, steps: list[str]) -> list[str]:
@@ -276,9 +275,11 @@ class PlanFollower:
                 re.sub(r"(?m)^controller.quorum.voters=.*$", f"controller.quorum.voters={voters}", text)
             )
 
-    def _start_all_voters(self) -> None:
+    def _configure_all_voters(self) -> None:
         for node, text in self._configured.items():
             self._quorum.node(node).properties_file.write_text(text)
+
+    def _start_all_voters(self) -> None:
         self._quorum.start(*self._quorum.controllers)
         self._quorum.await_leader()
 

@@ -26,6 +26,7 @@ from tests.in_background import in_background
 from tests.kafka.conftest import MakeLab
 from tests.kafka.dead_quorum import AUTHORIZER, fill_with_metadata
 from tests.kafka.metadata_image import kafka_records
+from tests.kafka.monitored_cluster import monitor_cluster
 from tests.kafka.plan_follower import PlanFollower, log_dirs, steps_in_text
 from tests.lab import Lab
 
@@ -134,6 +135,33 @@ def test_the_log_of_a_broker_that_goes_further_is_continued(lab: MakeLab, tmp_pa
     assert "1 TOPIC_RECORD" in output
     assert f"which would be lost. --log-of {broker} continues its log instead" in output
     assert any("late" in record for record in kafka_records(quorum.node(survivor).metadata_log))
+
+
+@pytest.mark.timeout(400)
+def test_the_monitor_names_the_way_and_says_what_was_done(lab: MakeLab, tmp_path: Path) -> None:
+    quorum = lab(controllers=3, brokers=1, properties=AUTHORIZER)
+    with monitor_cluster(quorum, tmp_path / "monitor") as monitor:
+        monitor.start_scenario({"no-leader.hold": 1, "forced-reconfiguration.keep_firing_for": 1})
+        survivor = quorum.followers[0]
+        lost = lose(quorum, 2, keep=survivor)
+        leaderless = monitor.wait_for("no-leader", within_s=60)
+        rescue(quorum, tmp_path, survivor, lost)
+        quorum.start(survivor)
+        quorum.await_leader(survivor)
+        fired = monitor.wait_for("forced-reconfiguration", within_s=60)
+        for node in lost:
+            quorum.node(node).data.mkdir()
+            quorum.wipe_disk(node)
+        quorum.start(*lost)
+        for node in lost:
+            quorum.add_controller(node)
+        resolved = monitor.wait_for("forced-reconfiguration", "resolved", within_s=60)
+
+    assert any("`kraftwatch rescue plan --lost`" in step for step in leaderless.remedy)
+    assert fired.summary.startswith("kraftwatch rescue made a quorum of 1 of 3 voters. Lost: ")
+    assert f"Keep controllers {lost[0]} and {lost[1]} off until" in fired.remedy[0]
+    assert resolved.summary.startswith("No voter set was forced recently.")
+    assert not [each for each in monitor.alerts if each.rule == "epoch-churn"], monitor.alert_lines()
 
 
 def test_a_voter_that_answers_is_not_lost(lab: MakeLab, tmp_path: Path) -> None:

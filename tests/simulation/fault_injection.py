@@ -208,7 +208,7 @@ class FaultInjection:
         shown = leader in hosts or self.random.random() < 0.3
         if shown and leader not in hosts:
             self.gatherer.clock_back_ms += by_ms
-            self.gatherer.set_back_until_ms = now_ms + by_ms
+            self.gatherer.set_back_until_ms = max(self.gatherer.set_back_until_ms, now_ms + by_ms)
         for node in hosts:
             node.set_clock_back(now_ms, by_ms)
             node.set_back_unseen = not shown

@@ -294,6 +294,7 @@ class ForecastSimulation(Simulation):
             *(network.endpoint_states, network.network_partitions, network.one_way),
             *(network.distrusted, network.rejected, network.denied, network.unresolved),
             *(node for node in self.nodes if node.is_clone or node.resumes_ms),
+            *self.ground_truth.violations,
         )
         if any(faults) or network.loss_probability or network.slow_probability or len(leaders) != 1:
             return False

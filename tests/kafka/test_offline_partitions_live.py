@@ -3,16 +3,12 @@
 The first broker has two log directories. Kafka finds a failed one within five seconds, when it writes high watermarks.
 """
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from deploy.lab.node import Node
-from rules.finding import Severity
-from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
 from tests.kafka.lab_helpers import add_log_directory
 from tests.kafka.monitored_cluster import MonitoredCluster
@@ -115,24 +111,3 @@ def test_a_broker_with_the_only_replicas_is_killed_and_unregistered(
     assert fired.evidence["partitions_offline"] == 2
     assert "is fenced" in fired.summary
     assert monitor.rules - OTHERS == {"partitions-offline"}
-
-
-def test_brokers_that_end_one_after_the_other_are_one_page(lab: Lab, monitor: MonitoredCluster, tmp_path: Path) -> None:
-    """28 s apart: more than sessions are, and a fault that spreads all the same."""
-    first, second = lab.brokers
-    lab.create_topic("of-both", assignment=[[second], [first]])
-    monitor.start_scenario({**HOLDS, "no-broker.hold": 1})
-
-    lab.kill(second)
-    monitor.wait_for("partitions-offline")
-    until = time.monotonic() + 28
-    eventually(lambda: time.monotonic() > until, within_s=40)
-    lab.kill(first)
-    monitor.wait_for("no-broker")
-    sent = monitor.sent(tmp_path / "sent", min_severity=Severity.CRITICAL)
-    lab.start(first, second)
-    monitor.wait_for("no-broker", "resolved")
-    monitor.wait_for("partitions-offline", "resolved")
-
-    assert [line for line in sent if line.startswith("firing")] == ["firing critical: partitions-offline"]
-    assert any(line.startswith("changed critical: ") and "no-broker" in line for line in sent), sent

@@ -50,6 +50,20 @@ NO_FACTS: Final = FindingFacts()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PastFailures:
+    """That nodes started or failed again and again, so that they may fail again. Announced restarts are none."""
+
+    times: tuple[tuple[NodeId, Millis], ...]
+    """Each start or failure: the node, and when, by the clock of the monitor or of the log."""
+    enough: int
+    """With fewer of one node nothing follows."""
+    until: str
+    """What ends it, as the end of a sentence."""
+    ends_at_ms: Millis | None = None
+    """When it ends by itself, if nothing happens until then, by the monitor's clock; None: not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """A condition that one rule finds active now."""
 
@@ -69,6 +83,8 @@ class Finding:
     those of `start_conditions`."""
     keep_running: frozenset[NodeId] = frozenset()
     """The controllers that must not be restarted while it lasts: `safe-to-restart` says so too."""
+    past_failures: "PastFailures | None" = None
+    """What `keep_running` follows from, if it follows from the past alone."""
     claims: tuple[Claim, ...] = ()
     """What the summary and the remedy say of the quorum and its nodes; `rules.evaluate.results_of` collects it."""
     condition_age_ms: Millis | None = None

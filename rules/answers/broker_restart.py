@@ -9,8 +9,10 @@ is unavailable whenever its broker restarts: that is noted, and with `strict` a 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final
 
+from rules.answers.refusal import Against, Announced, Refusal
 from rules.claims.claim import Question
 from rules.claims.statement import claims_of
 from rules.facts.asked_once import asked_once
@@ -28,7 +30,7 @@ _MOST_STEPS = 8
 _SILENT_MS = 5_000
 """A broker fetches the metadata log twice a second, and is fenced nine seconds after its process fails
 (broker.session.timeout.ms): until then the log shows it as alive, and its replicas as in sync."""
-_NEXT_FETCH_MS = 1_000
+NEXT_FETCH_MS = 1_000
 """So long a broker may take for its next fetch: of a shorter time since the question nothing follows."""
 
 
@@ -41,6 +43,10 @@ class RestartTerms:
     min_isr: int | None = None
     """The min.insync.replicas in the brokers' server.properties, for topics of which the log has none; None: that of
     the configuration."""
+    despite: str | None = None
+    """The name of a reason that is left out, where it may be."""
+    announced: tuple[Announced, ...] = ()
+    """The restarts that were announced: they are no crash loop."""
     since_ms: Millis | None = None
     """Since when the question is asked, by the monitor's clock: each broker must have fetched since."""
 
@@ -66,7 +72,7 @@ class AffectedPartitions:
 class BrokerRestart:
     """What speaks against the restart of a broker, as the metadata log shows it."""
 
-    against: tuple[str, ...] = ()
+    against: tuple[Refusal, ...] = ()
     unobserved: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     partitions: AffectedPartitions | None = None
@@ -85,8 +91,13 @@ def broker_restart(facts: Facts, node: NodeId, terms: RestartTerms) -> BrokerRes
     against = [*_last_in_sync(facts, node, groups.last), *_too_few(facts, groups.below)]
     notes = [*_own_state(facts, node), *_reassigned(facts, node), *_others_away(facts, node)]
     if groups.alone:
-        sentence = f"{_count(groups.alone)} {_have(groups.alone)} one replica, on it: no client is served there until "
-        (against if terms.strict else notes).append(f"{sentence}it is back")
+        have = _have(groups.alone)
+        why = f"{_count(groups.alone)} {have} one replica, on it: no client is served there until it is back"
+        if terms.strict:
+            another = f"{'it has' if have == 'has' else 'they have'} another replica in sync"
+            against.append(Refusal(name=Against.ONE_REPLICA, why=why, until=another))
+        else:
+            notes.append(why)
     return BrokerRestart(
         against=tuple(against),
         unobserved=(
@@ -114,7 +125,7 @@ def restart_costs(facts: Facts, remedy: Iterable[str]) -> Iterator[str]:
 @asked_once
 def _costs(facts: Facts, node: NodeId) -> tuple[str, ...]:
     against = broker_restart(facts, node, NO_TERMS).against
-    return tuple(does(f"# What a restart of broker {node} costs now: {why}") for why in against)
+    return tuple(does(f"# What a restart of broker {node} costs now: {reason}") for reason in against)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,42 +168,47 @@ def _count(sums: Sequence[NeededReplica]) -> str:
     return f"{plural(count, 'partition')} ({named_ones(in_order, count)})"
 
 
-def _last_in_sync(facts: Facts, node: NodeId, last: Sequence[NeededReplica]) -> Iterator[str]:
+def _last_in_sync(facts: Facts, node: NodeId, last: Sequence[NeededReplica]) -> Iterator[Refusal]:
     # Of those that are RECOVERING, what must be done before each restart says it.
     if _sum(last) > len(facts.only_in_sync_copies.get(node, ())):
         eligible = all(one.eligible for one in last)
         no_leader = "only an eligible leader replica could lead" if eligible else "no other replica may lead"
         are = "it" if _sum(last) == 1 else "them"
-        yield f"it has the last in-sync replica of {_count(last)}: {no_leader} {are}; {_until_in_sync(facts, last)}"
+        why = f"it has the last in-sync replica of {_count(last)}: {no_leader} {are}"
+        yield Refusal(name=Against.LAST_REPLICA, why=why, until=_until_in_sync(facts, last))
 
 
-def _too_few(facts: Facts, below: Sequence[NeededReplica]) -> Iterator[str]:
+def _too_few(facts: Facts, below: Sequence[NeededReplica]) -> Iterator[Refusal]:
     for sums, until in (
         ([one for one in below if one.in_sync < one.replicas], _until_in_sync),
         ([one for one in below if one.in_sync == one.replicas], _until_changed),
     ):
         if sums:
-            yield (
-                f"{_count(sums)} would have fewer in-sync replicas than min.insync.replicas, and refuse producers with "
-                f"acks=all; {until(facts, sums)}"
+            yield Refusal(
+                name=Against.BELOW_MIN_ISR,
+                why=f"{_count(sums)} would have fewer in-sync replicas than min.insync.replicas, and refuse producers "
+                "with acks=all",
+                until=until(facts, sums),
             )
 
 
 def _until_changed(facts: Facts, sums: Sequence[NeededReplica]) -> str:
     most = max(one.replicas for one in sums)
-    return f"all {most} replicas must be in sync: add a replica, or set min.insync.replicas to {most - 1}"
+    has = "it has" if _sum(sums) == 1 else "they have"
+    return f"{has} another replica in sync, or min.insync.replicas is {most - 1}"
 
 
-def _until_in_sync(facts: Facts, sums: Iterable[NeededReplica]) -> str:
-    """Returns what makes the restart safe: which brokers must have their replicas in sync."""
+def _until_in_sync(facts: Facts, sums: Sequence[NeededReplica]) -> str:
+    """Returns the least that makes the restart safe: which brokers must have their replicas in sync."""
     missing = Counter[NodeId]()
     for one in sums:
         missing.update(dict(one.missing))
     alive = [node for node in sorted(missing) if _stays(facts, node)]
     down = [node for node in sorted(missing) if node not in alive]
-    first = [f"bring {numbered('broker', down)} back first"] if down else []
-    wait = [f"wait until the replicas of {numbered('broker', alive)} are in sync"] if alive else []
-    return ", and ".join([*first, *wait])
+    back = [f"{numbered('broker', down)} {'is' if len(down) == 1 else 'are'} back and in sync"] if down else []
+    wait = [f"the replicas of {numbered('broker', alive)} are in sync"] if alive else []
+    one_is_enough = all(max(one.min_isr or 1, 1) == one.in_sync < one.replicas - 1 for one in sums)
+    return " and ".join([*back, *wait]) + (": one more replica of each partition is enough" if one_is_enough else "")
 
 
 def _stays(facts: Facts, node: NodeId) -> bool:
@@ -220,13 +236,13 @@ def _away(facts: Facts, node: NodeId) -> str:
 def _silent(facts: Facts, node: NodeId, terms: RestartTerms) -> Iterator[str]:
     limit, poll = _SILENT_MS, facts.quorum.poll
     if terms.since_ms is not None and poll is not None:
-        limit = min(limit, max(_NEXT_FETCH_MS, poll.observed_at_ms - terms.since_ms))
-    ages = facts.broker_fetch_ages.items()
-    silent = {other: age for other, age in ages if other != node and (age is None or age > limit)}
+        limit = min(limit, max(NEXT_FETCH_MS, poll.observed_at_ms - terms.since_ms))
+    oldest = takewhile(lambda one: one[1] is None or one[1] > limit, facts.longest_without_fetch)
+    silent = [(other, age) for other, age in oldest if other != node]
     if silent:
         shown = ", ".join(
             f"broker {other} ({'no fetch of it is known' if age is None else ms_text(age)})"
-            for other, age in [*silent.items()][:_MOST_NAMED]
+            for other, age in silent[:_MOST_NAMED]
         )
         more = f" and {len(silent) - _MOST_NAMED} more" if len(silent) > _MOST_NAMED else ""
         yield (
@@ -261,7 +277,7 @@ def _reassigned(facts: Facts, node: NodeId) -> Iterator[str]:
 
 
 def _others_away(facts: Facts, node: NodeId) -> Iterator[str]:
-    away = [other for other in facts.broker_ids if other != node and not _stays(facts, other)]
+    away = [other for other in facts.brokers_away if other != node]
     if away:
         shown = and_join(f"broker {other} {_away(facts, other)}" for other in away[:_MOST_NAMED])
         more = f", and {len(away) - _MOST_NAMED} more are away" if len(away) > _MOST_NAMED else ""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from rules.answers.broker_restart import NO_TERMS, AffectedPartitions, BrokerRestart, RestartTerms, broker_restart
 from rules.answers.forecast import forecast_election
 from rules.answers.part import Elector, Part, electors
+from rules.answers.refusal import Against, Refusal, decided
 from rules.answers.worlds import ONE_WAY
 from rules.claims.claim import NOBODY, YES, Claim, Directory, Follows, Question, claim, of_each, yes_or_no
 from rules.claims.statement import Statement, claims_of, statement
@@ -47,8 +48,10 @@ class RestartSafety:
     node: NodeId
     roles: tuple[NodeKind, ...]
     """The roles of which the restart was evaluated."""
-    against: tuple[str, ...]
+    against: tuple[Refusal, ...]
     """Why it is not safe, the most important reason first; empty if nothing is known against it."""
+    left_out: tuple[Refusal, ...] = ()
+    """The reasons that the person who asks leaves out."""
     unobserved: tuple[str, ...] = ()
     """What is not observed and may make it unsafe."""
     undecided: tuple[Doubt, ...] = ()
@@ -72,7 +75,7 @@ class RestartSafety:
         undecided = tuple(doubt.node for doubt in self.undecided)
         answer = Claim(question=Question.RESTART, node=self.node, answer=yes_or_no(self.safe), undecided=undecided)
         follow = of_each(Question.FOLLOWS, self.remaining or (), Follows.IN_SYNC)
-        return (answer, *follow, *claims_of((*self.against, *self.notes)))
+        return (answer, *follow, *claims_of((*(one.why for one in self.against), *self.notes)))
 
     @property
     def safe(self) -> bool | None:
@@ -107,11 +110,12 @@ def safe_to_restart(
     if NodeKind.CONTROLLER in roles:
         answer = _with_controller(answer, facts, poll, thresholds, found)
     else:
-        against = (*_unreached_leader(facts, poll, node), *map(_reason, resolve_names_first(facts)))
+        against = (*_unreached_leader(facts, poll, node), *map(_must_run, resolve_names_first(facts)))
         answer = replace(answer, against=(*answer.against, *against))
     if NodeKind.BROKER in roles:
         answer = _with_broker(answer, broker_restart(facts, node, terms))
-    return answer
+    counted = decided(answer.against, terms.despite, terms.announced)
+    return replace(answer, against=counted.against, left_out=counted.left_out, notes=(*answer.notes, *counted.notes))
 
 
 def roles_of(facts: Facts, node: NodeId) -> tuple[NodeKind, ...]:
@@ -174,7 +178,7 @@ def _with_controller(
             *forbidden,
             *_unreached_leader(facts, poll, node),
             *changes,
-            *map(_reason, resolve_names_first(facts)),
+            *map(_must_run, resolve_names_first(facts)),
         ]
     return replace(
         answer,
@@ -187,25 +191,32 @@ def _with_controller(
     )
 
 
-def _forbidden(facts: Facts, node: NodeId, findings: Iterable[Finding]) -> Iterable[str]:
+def _forbidden(facts: Facts, node: NodeId, findings: Iterable[Finding]) -> Iterable[Refusal]:
     """Yields what must be done before this node starts again, and why others say that it must run on."""
     for step in before_a_start(facts, (node,), unchanged=True):
-        yield _reason(step)
+        yield _must_run(step)
     for finding in findings:
         if node in finding.keep_running:
-            first = finding.summary.partition(". ")[0].removesuffix(".")
-            yield Statement(f"{finding.rule}: {first}", *claims_of((finding.summary,)))
+            past, first = finding.past_failures, finding.summary.partition(". ")[0].removesuffix(".")
+            yield Refusal(
+                name=finding.rule,
+                why=Statement(first, *claims_of((finding.summary,))),
+                until=f"{finding.rule} resolves" if past is None else past.until,
+                ends_at_ms=None if past is None else past.ends_at_ms,
+                failures=() if past is None else past.times,
+                enough=0 if past is None else past.enough,
+            )
 
 
-def _reason(step: str) -> Statement:
-    return Statement(step.removeprefix("# "), *claims_of((step,)))
+def _must_run(step: str) -> Refusal:
+    return Refusal(name=Against.MUST_RUN, why=Statement(step.removeprefix("# "), *claims_of((step,))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unusable:
     """Why nothing can be said of a restart beyond this."""
 
-    against: tuple[str, ...] = ()
+    against: tuple[Refusal, ...] = ()
     unknown: tuple[str, ...] = ()
 
 
@@ -215,7 +226,8 @@ def usable_poll(facts: Facts) -> Poll | Unusable:
     no_leader = facts.leaderless
     if no_leader is not None:
         reported = f"reported by {and_join(no_leader.answered, 3)}" if no_leader.answered else "all refuse connections"
-        return Unusable(against=(statement(clause(claim(Question.LEADER, NOBODY)), f" ({reported}): fix that first"),))
+        leads = statement(clause(claim(Question.LEADER, NOBODY)), f" ({reported})")
+        return Unusable(against=(Refusal(name=Against.NO_LEADER, why=leads, until="a controller leads"),))
     unread = log_read_problem(quorum) if quorum.access.log else POLLS_ONLY
     if unread is not None:
         return Unusable(unknown=(unread,))
@@ -253,68 +265,101 @@ def _missing(facts: Facts, poll: Poll, voter: NodeFacts) -> str | None:
             return predicate(follows) if other is None else f"fetches as {other}, with another directory"
 
 
-def _too_few_voters(missing: Mapping[NodeId, str], remaining: int, needed: int, voters: int) -> Iterable[str]:
+def _too_few_voters(missing: Mapping[NodeId, str], remaining: int, needed: int, voters: int) -> Iterable[Refusal]:
     """`missing`: why each other voter that does not count is missing."""
     if voters == 1:
-        yield ONLY_VOTER
+        yield Refusal(name=Against.NO_MAJORITY, why=ONLY_VOTER)
         return
     for node, why in missing.items():
-        yield statement(f"controller {node} ", why, ": bring it back first")
+        yield Refusal(
+            name=Against.CONTROLLER_MISSING,
+            why=statement(f"controller {node} ", why),
+            until=f"controller {node} is in sync and answers",
+        )
     if remaining < needed:
         left = plural(remaining, "voter")
-        yield f"without it {left} of {voters} would remain, caught up and reachable, and {needed_text(needed)}"
+        text = f"without it {left} of {voters} would remain, caught up and reachable, and {needed_text(needed)}"
+        more = plural(needed - remaining, "further voter")
+        is_ = "is" if needed - remaining == 1 else "are"
+        yield Refusal(name=Against.NO_MAJORITY, why=text, until=f"{more} {is_} in sync and reachable")
 
 
-def _endpoint_problems(facts: Facts, node: NodeId) -> Iterable[str]:
+def _endpoint_problems(facts: Facts, node: NodeId) -> Iterable[Refusal]:
+    for voter, why in _unreached_voters(facts, node):
+        yield Refusal(name=Against.VOTER_ENDPOINT, why=why, until=f"voter {voter.id} is reached at {voter.endpoint}")
+
+
+def _unreached_voters(facts: Facts, node: NodeId) -> Iterable[tuple[NodeFacts, str]]:
     for voter in facts.nodes.voters:
         if _needs_restart(node, voter):
             continue
         if EndpointFault.CERTIFICATE in voter.faults and voter.probe is not None:
-            yield Statement(
-                f"voter {voter.id} presents a certificate at {voter.endpoint} that {certificate_text(voter.probe)}: "
-                "the other voters cannot reach it, and cannot fetch from it",
-                *fault_claims(voter),
+            yield (
+                voter,
+                Statement(
+                    f"voter {voter.id} presents a certificate at {voter.endpoint} that "
+                    f"{certificate_text(voter.probe)}: "
+                    "the other voters cannot reach it, and cannot fetch from it",
+                    *fault_claims(voter),
+                ),
             )
         elif voter.faults == (EndpointFault.NOT_SERVING,):
-            yield Statement(
-                f"voter {voter.id} serves no new connection at {voter.endpoint} ({probe_outcome(voter)}): "
-                "a restarted controller could not connect to it, and it would give no vote",
-                *fault_claims(voter),
+            yield (
+                voter,
+                Statement(
+                    f"voter {voter.id} serves no new connection at {voter.endpoint} ({probe_outcome(voter)}): "
+                    "a restarted controller could not connect to it, and it would give no vote",
+                    *fault_claims(voter),
+                ),
             )
         elif voter.faults:
             found = f"{', '.join(fault.value for fault in voter.faults)}; {probe_outcome(voter)}"
-            yield Statement(
-                f"voter {voter.id}'s {endpoint_kind(facts.quorum)} endpoint {voter.endpoint} is stale ({found}): "
-                "a restarted controller may not be able to rejoin the quorum",
-                *fault_claims(voter),
+            yield (
+                voter,
+                Statement(
+                    f"voter {voter.id}'s {endpoint_kind(facts.quorum)} endpoint {voter.endpoint} is stale ({found}): "
+                    "a restarted controller may not be able to rejoin the quorum",
+                    *fault_claims(voter),
+                ),
             )
 
 
-def _unreached_leader(facts: Facts, poll: Poll, node: NodeId) -> Iterable[str]:
+def _unreached_leader(facts: Facts, poll: Poll, node: NodeId) -> Iterable[Refusal]:
     """Yields why a node that is restarted would not find the leader again: it may ask each voter for it."""
+    for of, why in _denied_or_unreached(facts, poll, node):
+        yield Refusal(
+            name=Against.VOTER_ENDPOINT, why=why, until=f"`kraftwatch witness` on its host reaches controller {of}"
+        )
+
+
+def _denied_or_unreached(facts: Facts, poll: Poll, node: NodeId) -> Iterable[tuple[NodeId, str]]:
     named = facts.witnesses.named(node)
     for of, dial in sorted(facts.witnesses.unreached_from(node).items()):
         if dial.step is DialStep.PERMISSION:
-            yield f"controller {of} denies what {named} sends ({dial.why}): restarted, it may end"
+            yield of, f"controller {of} denies what {named} sends ({dial.why}): restarted, it may end"
         elif of == poll.leader_id:
+            comes_back = "rejoin the quorum" if node in facts.known_controllers else "register"
             yield (
+                of,
                 f"the host of {named} does not reach the leader, controller {of}, at {dial.endpoint} "
-                f"({dial.step}: {dial.why}): restarted, it could not "
-                + ("rejoin the quorum" if node in facts.known_controllers else "register")
+                f"({dial.step}: {dial.why}): restarted, it could not {comes_back}",
             )
 
 
-def _fenced_brokers(facts: Facts, leader: NodeId) -> Iterable[str]:
+def _fenced_brokers(facts: Facts, leader: NodeId) -> Iterable[Refusal]:
     """Yields which brokers would be fenced if another controller led: each sends its heartbeats to the leader."""
     seen, brokers = facts.witnesses, facts.quorum.brokers
     for voter in facts.nodes.voters:
         dials = {by: dial for by, dial in seen.unreached_by_all(voter.id).items() if by in brokers}
         if voter.id != leader and not voter.is_down and dials:
-            do, are = ("does", "is") if len(dials) == 1 else ("do", "are")
-            yield (
+            do, are, host = ("does", "is", "its host") if len(dials) == 1 else ("do", "are", "their hosts")
+            why = (
                 f"{seen.named(*dials)} {do} not reach controller {voter.id} ({why_unreached(dials)}): if that one is "
                 f"elected, {numbered('broker', dials)} {are} fenced"
             )
+            reaches = "reaches" if len(dials) == 1 else "reach"
+            until = f"`kraftwatch witness` on {host} {reaches} controller {voter.id}"
+            yield Refusal(name=Against.VOTER_ENDPOINT, why=why, until=until)
 
 
 def _unknown_endpoints(facts: Facts, node: NodeId) -> Iterable[Doubt]:
@@ -336,10 +381,20 @@ def _needs_restart(node: NodeId, voter: NodeFacts) -> bool:
     return voter.id == node and voter.only_its_restart_helps
 
 
-def _unfinished_changes(facts: Facts, poll: Poll, thresholds: Thresholds, findings: Iterable[Finding]) -> Iterable[str]:
+def _unfinished_changes(
+    facts: Facts, poll: Poll, thresholds: Thresholds, findings: Iterable[Finding]
+) -> Iterable[Refusal]:
+    for why, until in _changes(facts, poll, thresholds, findings):
+        yield Refusal(name=Against.VOTER_CHANGE, why=why, until=until)
+
+
+def _changes(
+    facts: Facts, poll: Poll, thresholds: Thresholds, findings: Iterable[Finding]
+) -> Iterable[tuple[str, str]]:
+    """Yields each change that has begun, and what ends it."""
     twice = {finding.subject.node for finding in findings if finding.rule == "duplicate-node-id"}
     for copied in sorted(twice):
-        yield statement(clause(claim(Question.DIRECTORY, Directory.COPY, node=copied)), ": stop the copy first")
+        yield clause(claim(Question.DIRECTORY, Directory.COPY, node=copied)), "the copy is stopped"
     committed = facts.nodes.dialled
     if committed is None:
         return
@@ -352,24 +407,26 @@ def _unfinished_changes(facts: Facts, poll: Poll, thresholds: Thresholds, findin
         if row.key.id in twice:
             continue
         if other_disk or (voter is None and half_done(facts.quorum, row.key, thresholds)):
-            yield statement(
+            why = statement(
                 f"controller {row.key.id} ",
                 predicate(claim(Question.DIRECTORY, Directory.REPLACED, node=row.key.id)),
-                Statement(": finish the disk replacement first", claim(Question.CHANGE, YES, node=row.key.id)),
+                Statement("", claim(Question.CHANGE, YES, node=row.key.id)),
             )
+            yield why, "its disk replacement is finished: the voters have it with this directory"
     latest = poll.voter_keys
     if latest != committed.keys and None not in {key.directory_id for key in latest}:
         changed = sorted(latest ^ committed.keys)
-        yield f"a change of the voter set is in progress ({and_join(changed)}): wait until it is committed"
+        yield f"a change of the voter set is in progress ({and_join(changed)})", "it is committed"
 
 
-def _unelectable(facts: Facts, node: NodeId) -> Iterable[str]:
+def _unelectable(facts: Facts, node: NodeId) -> Iterable[Refusal]:
     voters = _without(facts, node)
     if voters and not forecast_election(voters, apart=True).electable:
         where = f"their {endpoint_kind(facts.quorum)} endpoints"
         if unreached := _unreached_pairs(facts):
             where += f" ({unreached})"
-        yield f"without it no voter could win an election: the others do not reach each other at {where}"
+        why = f"without it no voter could win an election: the others do not reach each other at {where}"
+        yield Refusal(name=Against.NO_MAJORITY, why=why, until="a majority of the others reach each other there")
 
 
 def _without(facts: Facts, node: NodeId) -> Sequence[Elector]:

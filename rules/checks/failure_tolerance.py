@@ -27,7 +27,7 @@ What not to do
     tolerate a failure.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rules.answers.election import failures_left, failures_tolerated
@@ -44,7 +44,18 @@ from rules.facts.needs import Need
 from rules.facts.node import NodeFacts
 from rules.facts.node_claims import in_sync_count
 from rules.facts.quorum import Facts
-from rules.finding import Finding, FindingFacts, Plain, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
+from rules.finding import (
+    Finding,
+    FindingFacts,
+    PastFailures,
+    Plain,
+    RuleResult,
+    Severity,
+    Threshold,
+    Thresholds,
+    UnknownResult,
+    hold,
+)
 from rules.formatting import and_join, ms_text, needed_text, numbered, plural
 from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import majority
@@ -85,7 +96,7 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     window, recent = thresholds.ms(WINDOW.name), _recent_outages(facts.quorum, poll, thresholds.ms(WINDOW.name))
     too_long = bool(recent.failing) and recent.without_reserve_ms >= round(window * thresholds[SHARE.name] / 100)
     if too_long or (missing and spare <= 0):
-        yield _finding(facts, poll, statuses, recent.sentence(window) if too_long else None, recent)
+        yield _finding(facts, poll, statuses, window if too_long else None, recent)
     elif spare > 0 and (doubts := facts.doubts_about(IN_DOUBT)) and (failures_left(facts).worst or 0) <= 0:
         named = (status.id for status in statuses if status.id in doubts)
         why = and_join((f"controller {node} {doubts[node].why}" for node in named), 3)
@@ -96,8 +107,23 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
 class _RecentOutages:
     without_reserve_ms: Millis
     """How long so many voters were not in sync that no further one could fail; 0 if no voter fails again and again."""
-    counts: Mapping[NodeId, int]
-    """How often each voter was not in sync."""
+    outages: Mapping[NodeId, Sequence[Outage]]
+    """Those of each voter that was not in sync, oldest first."""
+
+    @property
+    def counts(self) -> Mapping[NodeId, int]:
+        """How often each voter was not in sync."""
+        return {node: len(of_node) for node, of_node in self.outages.items()}
+
+    def past_failures(self, window: Millis) -> PastFailures:
+        """Returns the outages of those that fail again and again. They count until they are older than the window."""
+        deciding = [self.outages[node][-_SEVERAL].until_ms for node in self.failing]
+        return PastFailures(
+            times=tuple((node, outage.since_ms) for node in self.failing for outage in self.outages[node]),
+            enough=_SEVERAL,
+            until=f"no voter was out of sync {_SEVERAL} times in the last {ms_text(window)}",
+            ends_at_ms=None if None in deciding else Millis(max(at for at in deciding if at is not None) + window),
+        )
 
     @property
     def failing(self) -> list[NodeId]:
@@ -122,9 +148,8 @@ def _recent_outages(quorum: Quorum, poll: Poll, window: Millis) -> _RecentOutage
         )
         if recent:
             outages[row.key.id] = recent
-    counts = {node: len(recent) for node, recent in outages.items()}
-    if all(count < _SEVERAL for count in counts.values()):
-        return _RecentOutages(without_reserve_ms=Millis(0), counts=counts)
+    if all(len(of_voter) < _SEVERAL for of_voter in outages.values()):
+        return _RecentOutages(without_reserve_ms=Millis(0), outages=outages)
     changes = [
         change
         for recent in outages.values()
@@ -137,13 +162,14 @@ def _recent_outages(quorum: Quorum, poll: Poll, window: Millis) -> _RecentOutage
         if missing and missing >= spare:
             without = without + (at_ms - before)
         missing, before = missing + change, at_ms
-    return _RecentOutages(without_reserve_ms=Millis(without), counts=counts)
+    return _RecentOutages(without_reserve_ms=Millis(without), outages=outages)
 
 
 def _finding(
-    facts: Facts, poll: Poll, statuses: tuple[NodeFacts, ...], too_long: str | None, recent: _RecentOutages
+    facts: Facts, poll: Poll, statuses: tuple[NodeFacts, ...], window: Millis | None, recent: _RecentOutages
 ) -> Finding:
-    """`too_long`: the sentence about the recent outages that make the alert fire without the hold."""
+    """`window`: that of the recent outages, if they make the alert fire without the hold."""
+    too_long = None if window is None else recent.sentence(window)
     missing = [status for status in statuses if status.following is not Following.IN_SYNC]
     in_sync, required = in_sync_count(statuses), majority(len(statuses))
     down = [status.id for status in missing if status.following is Following.NOT_FETCHING]
@@ -172,6 +198,7 @@ def _finding(
         facts=FindingFacts(failed_nodes=failed),
         starts=tuple(down),
         keep_running=frozenset(_stable(statuses, failing)),
+        past_failures=None if missing or window is None else recent.past_failures(window),
         hold_ms=Millis(0) if too_long else None,
     )
 

@@ -72,6 +72,7 @@ from rules.facts.restart_rounds import planned_starts
 from rules.finding import (
     Finding,
     FindingFacts,
+    PastFailures,
     Plain,
     RuleResult,
     Severity,
@@ -149,7 +150,7 @@ class _Start:
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Yields one finding for each registered node that started too often."""
     quorum = facts.quorum
-    newest, window = quorum.newest_timestamp_ms, thresholds.ms(WINDOW.name)
+    newest = quorum.newest_timestamp_ms
     problem = log_read_problem(quorum) or log_age_problem(quorum)
     if problem is not None:
         yield UnknownResult(why=problem)
@@ -177,7 +178,7 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
         unstable=frozenset(node for node, loop in of_voters.items() if not _runs_on(facts, node, loop)),
     )
     for (kind, node), loop in sorted(loops.items()):
-        yield _finding(facts, kind, node, loop, window, looping)
+        yield _finding(facts, kind, node, loop, thresholds, looping)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,11 +199,30 @@ class _Looping:
 
 def _runs_on(facts: Facts, node: NodeId, starts: Sequence[_Start]) -> bool:
     """Returns whether a voter is in sync and has run since for twice as long as between any two of these starts."""
-    now_ms = facts.quorum.now_ms if starts[-1].offset is None else facts.quorum.newest_timestamp_ms
-    ran_ms = (now_ms or 0) - starts[-1].timestamp_ms
     voter = facts.nodes.get(node)
     in_sync = voter is not None and voter.following is Following.IN_SYNC
-    return in_sync and ran_ms > max(_STABLE_MS, 2 * max(_pauses(starts)))
+    return in_sync and _ran_ms(facts, starts) > _stable_after_ms(starts)
+
+
+def _ran_ms(facts: Facts, starts: Sequence[_Start]) -> int:
+    """Returns how long ago the last start was, by its clock."""
+    now_ms = facts.quorum.now_ms if starts[-1].offset is None else facts.quorum.newest_timestamp_ms
+    return (now_ms or 0) - starts[-1].timestamp_ms
+
+
+def _stable_after_ms(starts: Sequence[_Start]) -> int:
+    return max(_STABLE_MS, 2 * max(_pauses(starts)))
+
+
+def _past_failures(facts: Facts, node: NodeId, starts: Sequence[_Start], thresholds: Thresholds) -> PastFailures:
+    left_ms = _stable_after_ms(starts) - _ran_ms(facts, starts)
+    ran = "" if left_ms < 0 else f" and has run for {ms_text(Millis(_stable_after_ms(starts)))}"
+    return PastFailures(
+        times=tuple((node, start.timestamp_ms) for start in starts),
+        enough=_enough(thresholds),
+        until=f"controller {node} is in sync{ran}",
+        ends_at_ms=None if left_ms < 0 else Millis(facts.quorum.now_ms + left_ms),
+    )
 
 
 def _newest_loop(
@@ -374,9 +394,9 @@ def _alike(one: int, other: int, window: Millis) -> bool:
 
 
 def _finding(
-    facts: Facts, kind: NodeKind, node: NodeId, starts: Sequence[_Start], window: Millis, looping: _Looping
+    facts: Facts, kind: NodeKind, node: NodeId, starts: Sequence[_Start], thresholds: Thresholds, looping: _Looping
 ) -> Finding:
-    quorum = facts.quorum
+    quorum, window = facts.quorum, thresholds.ms(WINDOW.name)
     subject, broker = Subject(kind, node), quorum.brokers.get(node)
     forbids = kind is NodeKind.CONTROLLER and looping.forbids(facts, node)
     name = str(subject)
@@ -413,6 +433,7 @@ def _finding(
             *((*log_lines(facts), _RECORD) if kind is NodeKind.CONTROLLER else ()),
         ),
         keep_running=facts.known_controllers - {node} if forbids else frozenset(),
+        past_failures=_past_failures(facts, node, starts, thresholds) if forbids else None,
     )
 
 

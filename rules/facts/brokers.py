@@ -72,6 +72,18 @@ def broker_fetch_ages(quorum: Quorum) -> Mapping[NodeId, Millis | None]:
     return found
 
 
+def brokers_away(quorum: Quorum) -> Sequence[NodeId]:
+    """Returns the registered brokers whose replicas do not count on: they are fenced or shut down."""
+    return [
+        node for node, broker in sorted(quorum.brokers.items()) if not broker.alive or broker.in_controlled_shutdown
+    ]
+
+
+def longest_without_fetch(ages: Mapping[NodeId, Millis | None]) -> Sequence[tuple[NodeId, Millis | None]]:
+    """Returns the brokers with the age of their last fetch, the longest first; one without a known fetch before all."""
+    return sorted(ages.items(), key=lambda one: (one[1] is not None, -(one[1] or 0), one[0]))
+
+
 def needed_by_broker(quorum: Quorum) -> Mapping[NodeId, Sequence[NeededReplica]]:
     """Returns the sums of partitions that need the replica of each broker."""
     return {node: [*sums] for node, sums in groupby(quorum.needed_replicas, key=lambda one: one.broker)}

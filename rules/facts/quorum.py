@@ -171,6 +171,8 @@ class Facts:
     unregistered_running = _fact(lambda facts: brokers.unregistered_running(facts.quorum, facts.known_controllers))
     needed_replicas = _fact(lambda facts: brokers.needed_by_broker(facts.quorum))
     broker_fetch_ages = _fact(lambda facts: brokers.broker_fetch_ages(facts.quorum))
+    longest_without_fetch = _fact(lambda facts: brokers.longest_without_fetch(facts.broker_fetch_ages))
+    brokers_away = _fact(lambda facts: brokers.brokers_away(facts.quorum))
     brokers_behind = _fact(lambda facts: brokers.brokers_behind(facts.quorum))
     recovering_on = _fact(
         lambda facts: Counter(node for recovery in facts.quorum.recovering for node in {*recovery.replicas})

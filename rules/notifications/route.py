@@ -10,11 +10,15 @@ from typing import TypeAlias
 
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
-from rules.model.identifiers import Millis
+from rules.model.history import NodeKind
+from rules.model.identifiers import Millis, NodeId
 from rules.model.job_state import JOB_CLUSTER_ID
+from rules.model.subject import Subject
 from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.notification import AlertHistory
 
+_RESTARTS = "node-restarting"
+"""The rule of a warning that a silence holds back which announces restarts."""
 WINDOW_ID = "maintenance-"
 """With which the id of a maintenance window's silence begins."""
 
@@ -37,6 +41,16 @@ class Silence:
     def active(self, now_ms: Millis) -> bool:
         """Returns whether the silence is in force at `now_ms`."""
         return self.starts_at_ms <= now_ms < self.ends_at_ms
+
+    def announces_restart(self, cluster: str, node: NodeId) -> bool:
+        """Returns whether a restart of this node, in the time of the silence, was announced by it."""
+        subjects = (str(Subject(kind, node)) for kind in NodeKind)
+        return (
+            fnmatchcase(cluster, self.cluster)
+            and fnmatchcase(_RESTARTS, self.rule)
+            and fnmatchcase(Severity.WARNING, self.severity)
+            and any(fnmatchcase(subject, self.subject) for subject in subjects)
+        )
 
     @property
     def can_end(self) -> bool:

@@ -5,7 +5,7 @@ An invalid option raises UsageError.
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import typer
 from rich.console import Group, RenderableType
@@ -17,10 +17,12 @@ from streaming.cli.output import print_json, print_progress, stdout_console
 
 if TYPE_CHECKING:
     from rules.finding import Plain
+    from rules.notifications.route import Silence
     from streaming.replay.cluster_settings import ClusterSettings
     from streaming.status.cluster_status import ClusterState, ClusterStatus
     from streaming.status.log_dir_status import LogDirContents
 
+OneT = TypeVar("OneT")
 _REPEAT_S = 1.0
 INTERRUPTED = 130
 """The exit code of a query that ^C ended."""
@@ -100,7 +102,7 @@ def query_once(opts: ClusterOptions) -> "Sequence[ClusterState]":
 def query_one_cluster(opts: ClusterOptions) -> "ClusterState":
     """Returns the state of the only given cluster."""
     _check_one(opts)
-    return _only(query_once(opts))
+    return only_one(query_once(opts))
 
 
 def until_true(opts: ClusterOptions, question: "Callable[[ClusterState], bool]", *, within_s: float) -> None:
@@ -108,7 +110,7 @@ def until_true(opts: ClusterOptions, question: "Callable[[ClusterState], bool]",
     _check_one(opts)
     until = time.monotonic() + within_s
     try:
-        query(opts, lambda states: not question(_only(states)) and time.monotonic() < until)
+        query(opts, lambda states: not question(only_one(states)) and time.monotonic() < until)
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
 
@@ -118,10 +120,11 @@ def _check_one(opts: ClusterOptions) -> None:
         raise UsageError(f"expected one cluster, but {len(opts.cluster or ())} are given: give one --cluster")
 
 
-def _only(states: "Sequence[ClusterState]") -> "ClusterState":
-    if len(states) != 1:
-        raise UsageError(f"expected one cluster, but {len(states)} are given: select one with --only NAME")
-    return states[0]
+def only_one(found: Sequence[OneT]) -> OneT:
+    """Returns the only one of the given clusters, whatever it is of each. Raises UsageError if there are more."""
+    if len(found) != 1:
+        raise UsageError(f"expected one cluster, but {len(found)} are given: select one with --only NAME")
+    return found[0]
 
 
 def print_status(opts: StatusOptions, views: Callable[[], Views], *, all_recovering: bool = False) -> None:
@@ -160,26 +163,38 @@ def with_job_alerts(statuses: "Sequence[ClusterStatus]", opts: LookBackOptions) 
     from connectors.delivery.ledger import firing_alerts
     from connectors.process.wall_clock import wall_ms
     from connectors.store.acknowledgements import AcknowledgementStore
-    from connectors.store.collection import ServiceSilenceStore, SilenceStore
     from streaming.cli.recorded_job import RecordedJob
-    from streaming.config.maintenance import in_force
     from streaming.status.cluster_status import with_job_alerts as with_alerts
     from streaming.status.job_alerts import JobAlerts
 
     try:
         job, now_ms = RecordedJob(RecordedOptions(config=opts.config, journal=opts.journal)), wall_ms()
-        database, windows = job.database(), () if job.config is None else in_force(job.config.maintenance, now_ms)
+        database = job.database()
         if not database.exists:
             return statuses
         alerts = JobAlerts(
             firing=firing_alerts(database),
             acknowledgements=AcknowledgementStore(database).read(),
-            silences=(*SilenceStore(database).read(), *windows, *ServiceSilenceStore(database).current()),
+            silences=job.silences(now_ms),
         )
     except (UsageError, StoreError) as problem:
         print_progress(f"the job's alerts cannot be read: {problem}")
         return statuses
     return [with_alerts(status, alerts, now_ms) for status in statuses]
+
+
+def job_silences(opts: ClusterOptions) -> "Sequence[Silence]":
+    """Returns the silences of the configured job; none where its database cannot be read."""
+    if opts.config is None:
+        return ()
+    from connectors.process.wall_clock import wall_ms
+    from streaming.cli.recorded_job import RecordedJob
+
+    try:
+        return RecordedJob(RecordedOptions(config=opts.config)).silences(wall_ms())
+    except (UsageError, StoreError) as problem:
+        print_progress(f"the job's silences cannot be read: {problem}")
+        return ()
 
 
 def read_disks(opts: LookBackOptions) -> "Sequence[LogDirContents]":

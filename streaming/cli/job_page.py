@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from connectors.errors import KraftwatchError, UsageError
 from connectors.process.wall_clock import wall_ms
@@ -92,9 +92,27 @@ class JobPage:
 
         What it knows already may be from before something that has just been done.
         """
+        now_ms = self.now_ms()
+        return [self._current(name, now_ms) for name in names]
+
+    def restart(self, name: str, node: int, despite: str | None) -> Mapping[str, Any]:
+        """Returns the job's answer whether a node may be restarted, by what it observes from now on."""
+        since_ms, end = self.now_ms(), time.monotonic() + self._timeout_s * _OBSERVING_TIMES
+        query = {"since": str(since_ms), **({} if despite is None else {"despite": despite})}
+        path = f"/api/clusters/{quote(name, safe='')}/safe-to-restart/{node}?{urlencode(query)}"
+        while True:
+            answer = self._get(path)
+            if not isinstance(answer, dict) or not {"safe", "reasons", "current"} <= answer.keys():
+                raise self._foreign()
+            if answer["current"] or answer["safe"] is False or time.monotonic() >= end:
+                return answer
+            time.sleep(_REPEAT_S)
+
+    def now_ms(self) -> Millis:
+        """Returns the time of its host's clock."""
         match self._get("/api/clusters"):
             case {"now_ms": int(now_ms)}:
-                return [self._current(name, Millis(now_ms)) for name in names]
+                return Millis(now_ms)
             case _:
                 raise self._foreign()
 
@@ -138,7 +156,7 @@ class JobPage:
                 raise UsageError(f"--job {self.url}: the page needs its token: give --job-token-file FILE")
             if not status:
                 raise self._foreign()
-            if answer.status == 400:
+            if answer.status in {400, 404}:
                 raise UsageError(f"--job {self.url}: {status}")
             if answer.status != 503 or time.monotonic() > until:
                 raise JobPageError(f"--job {self.url}: {status}")

@@ -189,6 +189,24 @@ class RestartOptions(AnswerOptions):
         ),
     ] = False
 
+    despite: Annotated[
+        str | None,
+        typer.Option(
+            help="Leave out one reason, by the name that the answer gives it: you know why it does not hold, or accept "
+            "what it costs. What would cost the leader or records is never left out.",
+            metavar="REASON",
+        ),
+    ] = None
+    announce: Annotated[
+        float,
+        typer.Option(
+            parser=_seconds("24h"),
+            help="If the answer is yes, silence the node's alerts for so long in the database of the job: its restart "
+            "is announced then, and no crash loop.",
+            metavar="DURATION",
+            show_default=False,
+        ),
+    ] = 0.0
     strict: Annotated[
         bool, typer.Option("--strict", help="A partition with one replica on this broker is a reason against it.")
     ] = False

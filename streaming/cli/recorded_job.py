@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from connectors.observations.point_in_time import PointInTime
     from connectors.store.database import Database
     from rules.alert import Alert
+    from rules.notifications.route import Silence
     from streaming.config import Config
     from streaming.query.recording import Recording, ReplayedJournal, SettingsOf
 
@@ -104,6 +105,16 @@ class RecordedJob:
             folder = unpacked_bundle(folder)
         found = job_database(folder, read_only=True)
         return found if found.exists else job_database(folder.absolute().parent, read_only=True)
+
+    def silences(self, now_ms: Millis) -> "Sequence[Silence]":
+        """Returns the silences of people and services, and of the maintenance windows that are active at this time."""
+        from connectors.store.collection import ServiceSilenceStore, SilenceStore
+        from streaming.config.maintenance import in_force
+
+        database = self.database()
+        windows = () if self.config is None else in_force(self.config.maintenance, now_ms)
+        stored = SilenceStore(database).read() if database.exists else ()
+        return (*stored, *windows, *(ServiceSilenceStore(database).current() if database.exists else ()))
 
     @cached_property
     def settings(self) -> "Callable[[str], ClusterSettings]":

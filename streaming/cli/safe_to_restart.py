@@ -1,9 +1,10 @@
 """`kraftwatch safe-to-restart`: whether a node may be restarted now, when it may, and in which order several may."""
 
 import re
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _EXIT_UNKNOWN = 3
 _MOST_NODES = 1_000
+_REPEAT_S = 1.0
 _CHANGING = re.compile(r"\d[\d.]* (?:ms|s|min|h|days)\b|\d+ (?:partitions?|committed records) ?(?:\(.*?\))?")
 """What differs in a reason from second to second: ages and counts."""
 
@@ -46,6 +48,10 @@ def safe_to_restart(
     with its directories, unfenced, and its replicas are in sync. Run it when
     the former process has ended.
 
+    With --despite REASON it leaves one reason out, which the answer names, if
+    that costs neither the leader nor records. Restarts that a silence
+    announced are no crash loop; with --announce 10m a yes makes one.
+
     With --wait it asks again every second until the answer is yes, and says
     on stderr why it waits. With --order it proposes the order of several
     nodes, and answers for the first one.
@@ -62,11 +68,32 @@ def safe_to_restart(
 
     if opts.after and opts.order:
         raise UsageError("--after is asked of one node: do not combine it with --order")
+    if opts.despite is not None:
+        from streaming.status.restart_output import check_despite
+
+        check_despite(opts.despite)
+    if opts.after and (opts.despite or opts.announce):
+        raise UsageError("--despite and --announce are about a restart that is still to come: not with --after")
+    if opts.announce and (opts.order or opts.config is None):
+        raise UsageError("--announce writes a silence into the database of one job: give --config and one node")
     asked = _nodes(nodes, several=opts.order)
-    question: _Question = _Back(opts, asked[0]) if opts.after else _SafeToRestart(opts, asked)
-    until_true(opts, question.answers_yes, within_s=opts.wait)
+    question: _Question
+    if _is_of_job(opts):
+        question = of_job = _AnswerOfJob(opts, asked[0])
+        of_job.ask()
+    else:
+        question = _Back(opts, asked[0]) if opts.after else _SafeToRestart(opts, asked)
+        until_true(opts, question.answers_yes, within_s=opts.wait)
     question.print_answer()
+    if question.answer and isinstance(question, _SafeToRestart) and opts.announce:
+        question.announce()
     raise typer.Exit(_EXIT_UNKNOWN if question.answer is None else 0 if question.answer else 2)
+
+
+def _is_of_job(opts: RestartOptions) -> bool:
+    """Returns whether the job of `--job` answers: not where more is asked than it evaluates for each status."""
+    more = opts.after or opts.order or opts.strict or opts.min_isr or opts.witness or opts.setting
+    return opts.job is not None and not opts.live and not more
 
 
 class _Question(ABC):
@@ -79,7 +106,10 @@ class _Question(ABC):
 
     def answers_yes(self, state: "ClusterState") -> bool:
         """Asks, and says on stderr why it waits."""
-        self.answer, why = self._asked(state)
+        return self._answered(*self._asked(state))
+
+    def _answered(self, answer: bool | None, why: str) -> bool:  # noqa: FBT001 - it is the answer
+        self.answer = answer
         if self._opts.wait and not self.answer:
             before, self._said = self._said, _CHANGING.sub("", why)
             if self._said != before and self._opts.as_json:
@@ -88,13 +118,51 @@ class _Question(ABC):
                 print_progress(f"waiting: {why}")
         return self.answer is True
 
-    @abstractmethod
     def _asked(self, state: "ClusterState") -> tuple[bool | None, str]:
         """Returns the answer, and why it is not yes."""
+        raise NotImplementedError
 
     @abstractmethod
     def print_answer(self) -> None:
         """Prints what was answered last."""
+
+
+class _AnswerOfJob(_Question):
+    """Whether a node may be restarted, as the job of `--job` answers by its newest status."""
+
+    def __init__(self, opts: RestartOptions, node: "NodeId") -> None:
+        super().__init__(opts)
+        self._node = node
+        self._last: Mapping[str, Any] = {}
+
+    def ask(self) -> None:
+        """Asks until the answer is yes or the time is up, each time by what the job observes from then on."""
+        from streaming.cli import config_from_options
+        from streaming.cli.cluster_query import only_one
+        from streaming.cli.recorded_states import job_page
+
+        opts = self._opts
+        page, only = job_page(opts), config_from_options.patterns(opts.only)
+        known = [*page.cluster_ids()]
+        config_from_options.check_only(only, known)
+        name = only_one([name for name in known if config_from_options.selected(name, only)])
+        end = time.monotonic() + opts.wait
+        while True:
+            self._last = page.restart(name, self._node, opts.despite)
+            against, unknown = self._last["against"], self._last["unknown"]
+            yes = self._answered(self._last["safe"], f"node {self._node}: {'; '.join((*against, *unknown))}")
+            if yes or time.monotonic() >= end:
+                return
+            time.sleep(_REPEAT_S)
+
+    def print_answer(self) -> None:
+        """Prints the answer."""
+        from streaming.status.restart_output import restart_text
+
+        if self._opts.as_json:
+            print_json(self._last)
+        else:
+            print_text(restart_text(self._last))
 
 
 class _SafeToRestart(_Question):
@@ -109,15 +177,39 @@ class _SafeToRestart(_Question):
 
     def _asked(self, state: "ClusterState") -> tuple[bool | None, str]:
         from rules.answers.broker_restart import RestartTerms
+        from rules.answers.restart import restartable
         from rules.answers.restart_order import restart_order
+        from streaming.cli.cluster_query import job_silences
         from streaming.status import restart_output
 
-        terms = RestartTerms(strict=self._opts.strict, min_isr=self._opts.min_isr)
+        opts = self._opts
+        terms = RestartTerms(
+            strict=opts.strict,
+            min_isr=opts.min_isr,
+            despite=opts.despite,
+            announced=restart_output.announcements(job_silences(opts), state.quorum.cluster, restartable(state.facts)),
+        )
         answers = {node: restart_output.evaluate_restart(state, node, terms) for node in self._nodes}
         order = restart_order(state.facts, answers) if self._opts.order else self._nodes
         self._state, self._answers = state, [answers[node] for node in order]
         first = self._answers[0]
-        return first.safe, f"node {first.node}: {'; '.join((*first.against, *first.unknown))}"
+        return first.safe, f"node {first.node}: {'; '.join((*map(str, first.against), *first.unknown))}"
+
+    def announce(self) -> None:
+        """Adds a silence for the restart to the database of the job."""
+        from connectors.process.wall_clock import wall_ms
+        from connectors.store.collection import SilenceStore
+        from rules.formatting import iso
+        from rules.model.identifiers import Millis
+        from streaming.cli.options import database_to_write, job_place, person
+        from streaming.status.restart_output import announcing
+
+        state, first, now_ms = self._state, self._answers[0], wall_ms()
+        assert state is not None
+        until_ms = Millis(now_ms + round(self._opts.announce * 1000))
+        silences = announcing(state.quorum.cluster, first, now_ms, until_ms, author=person("--author", None))
+        SilenceStore(database_to_write(job_place(None, self._opts.config).store)).add(*silences, now_ms=now_ms)
+        print_progress(f"restart of node {first.node} announced until {iso(until_ms)}: silence {silences[0].id}")
 
     def print_answer(self) -> None:
         """Prints the answer, or with --order all of them."""
@@ -132,7 +224,7 @@ class _SafeToRestart(_Question):
         elif self._opts.as_json:
             print_json(restart_output.restart_json(state, answers[0]))
         else:
-            print_text(restart_output.restart_text(state, answers[0]))
+            print_text(restart_output.restart_text(restart_output.restart_json(state, answers[0])))
 
 
 class _Back(_Question):

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 from pydantic import ConfigDict, TypeAdapter
 
 from rules.answers.broker_restart import AffectedPartitions
+from rules.answers.refusal import Refusal
 from rules.answers.worlds import Undecided
 from rules.claims.claim import Claim
 from rules.facts.quorum import Facts
@@ -179,6 +180,8 @@ class RestartStatus:
     """null: nothing is known against it, and not all is known that it needs."""
     against: tuple[str, ...]
     """Why it is not safe, the most important reason first."""
+    reasons: tuple[Refusal, ...] = ()
+    """The same, each with its name and with what ends it."""
     unknown: tuple[str, ...]
     """What is not known and may make it unsafe."""
     undecided: tuple[Undecided, ...] = ()
@@ -193,6 +196,8 @@ class RestartStatus:
     """Of a controller: the votes that win an election."""
     partitions: AffectedPartitions | None
     """Of a broker: how many partitions its restart affects."""
+    brokers_fetched_at_ms: Millis | None = None
+    """Of a broker: each other broker that is alive has fetched the metadata log since; null: not all have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,11 @@
 """Whether nodes may be restarted, and are back: the answers for a `ClusterState`, as JSON, as text and in a status."""
 
-from collections.abc import Sequence
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from fnmatch import fnmatchcase
+from heapq import nlargest
+from typing import Any
 
 from rich.text import Text
 
@@ -9,13 +13,18 @@ from connectors.errors import UsageError
 from connectors.sinks.alert_json import claims_json
 from rules.answers.after_restart import AfterRestart, after_restart
 from rules.answers.broker_restart import NO_TERMS, RestartTerms
+from rules.answers.refusal import EXCLUDABLE, NEVER, Announced, Refusal
 from rules.answers.restart import RestartSafety, restartable, safe_to_restart
 from rules.answers.worlds import Undecided
 from rules.claims.statement import claims_of
 from rules.evaluate import OBSERVATION_RULES
+from rules.facts.quorum import Facts
 from rules.finding import Plain, Thresholds
-from rules.formatting import and_join, needed_text, visible
-from rules.model.identifiers import NodeId
+from rules.formatting import and_join, iso, needed_text, visible
+from rules.model.history import NodeKind
+from rules.model.identifiers import Millis, NodeId
+from rules.model.subject import Subject
+from rules.notifications.route import Silence
 from streaming.status.cluster_status import ClusterState, RestartStatus
 
 _ANSWERS = {
@@ -32,12 +41,14 @@ def restart_statuses(state: ClusterState) -> tuple[RestartStatus, ...]:
     controllers = state.facts.known_controllers
     nodes = [*sorted(controllers), *sorted(restartable(state.facts) - controllers)]
     answers = (evaluate_restart(state, node) for node in nodes[:RESTARTS_LIMIT])
+    fetched_at = _brokers_fetched_at(state.facts)
     return tuple(
         RestartStatus(
             node=answer.node,
             roles=answer.roles,
             safe=answer.safe,
-            against=answer.against,
+            against=tuple(map(str, answer.against)),
+            reasons=answer.against,
             unknown=answer.unknown,
             undecided=tuple(Undecided.by(one) for one in answer.undecided),
             claims=answer.claims,
@@ -45,9 +56,23 @@ def restart_statuses(state: ClusterState) -> tuple[RestartStatus, ...]:
             remaining=answer.remaining,
             votes_needed=answer.votes_needed,
             partitions=answer.partitions,
+            brokers_fetched_at_ms=fetched_at(answer.node) if NodeKind.BROKER in answer.roles else None,
         )
         for answer in answers
     )
+
+
+def _brokers_fetched_at(facts: Facts) -> Callable[[NodeId], Millis | None]:
+    """Returns since when all brokers but one that are alive have fetched, as a function; None: not all have."""
+    poll, ages = facts.quorum.poll, facts.broker_fetch_ages
+    unknown = {node for node, age in ages.items() if age is None}
+    longest = nlargest(2, ((age, node) for node, age in ages.items() if age is not None))
+
+    def since(but: NodeId) -> Millis | None:
+        age = next((age for age, node in longest if node != but), None)
+        return None if poll is None or age is None or unknown - {but} else Millis(poll.observed_at_ms - age)
+
+    return since
 
 
 def evaluate_restart(state: ClusterState, node: int, terms: RestartTerms = NO_TERMS) -> RestartSafety:
@@ -73,6 +98,45 @@ def evaluate_restart(state: ClusterState, node: int, terms: RestartTerms = NO_TE
     return replace(answer, notes=(*answer.notes, *unobserved))
 
 
+def announcements(silences: Iterable[Silence], cluster: str, nodes: Iterable[NodeId]) -> tuple[Announced, ...]:
+    """Returns the times in which silences announced restarts of these nodes."""
+    of_cluster = [silence for silence in silences if fnmatchcase(cluster, silence.cluster)]
+    return tuple(
+        Announced(node=node, since_ms=silence.starts_at_ms, until_ms=silence.ends_at_ms)
+        for node in (nodes if of_cluster else ())
+        for silence in of_cluster
+        if silence.announces_restart(cluster, node)
+    )
+
+
+def announcing(
+    cluster: str, answer: RestartSafety, now_ms: Millis, until_ms: Millis, *, author: str
+) -> tuple[Silence, ...]:
+    """Returns silences that announce the restart of a node, one for each of its roles, under one id."""
+    despite = "".join(f", despite {one.name}" for one in answer.left_out[:1])
+    name = secrets.token_hex(4)
+    return tuple(
+        Silence(
+            id=name,
+            cluster=cluster,
+            subject=str(Subject(role, answer.node)),
+            starts_at_ms=now_ms,
+            ends_at_ms=until_ms,
+            author=author,
+            comment=f"restart of node {answer.node}: safe-to-restart answered yes{despite}",
+        )
+        for role in answer.roles
+    )
+
+
+def check_despite(name: str | None) -> None:
+    """Raises UsageError if no reason of this name may be left out."""
+    if name in NEVER:
+        raise UsageError(f"{name} would cost the leader or records: it is never left out")
+    if name is not None and name not in EXCLUDABLE:
+        raise UsageError(f"no reason is named '{name[:64]}'; {and_join(EXCLUDABLE, 20)} may be left out")
+
+
 def _check_known(state: ClusterState, node: int) -> None:
     quorum, nodes = state.quorum, state.facts.known_controllers
     if state.answered and nodes and node not in restartable(state.facts):
@@ -89,7 +153,9 @@ def restart_json(state: ClusterState, answer: RestartSafety) -> dict[str, Plain]
         "safe": answer.safe,
         "node": answer.node,
         "roles": [*answer.roles],
-        "against": [*answer.against],
+        "against": [*map(str, answer.against)],
+        "reasons": [_reason_json(reason) for reason in answer.against],
+        "left_out": [_reason_json(reason) for reason in answer.left_out],
         "unknown": [*answer.unknown],
         "undecided": [asdict(Undecided.by(one)) for one in answer.undecided],
         "claims": claims_json(answer.claims),
@@ -100,19 +166,34 @@ def restart_json(state: ClusterState, answer: RestartSafety) -> dict[str, Plain]
     }
 
 
-def restart_text(state: ClusterState, answer: RestartSafety) -> Text:
-    """Returns the text of `safe-to-restart`."""
-    word, style = _ANSWERS[answer.safe]
-    text = Text.assemble((word, style), (f" {visible(state.quorum.cluster)}, {_role(answer)} {answer.node}\n", "bold"))
-    if answer.safe and answer.remaining is not None and answer.votes_needed is not None:
-        remaining, needed = and_join(answer.remaining, 20), needed_text(answer.votes_needed, "vote")
+def _reason_json(reason: Refusal) -> dict[str, Plain]:
+    return {
+        "name": reason.name,
+        "why": visible(reason.why),
+        "until": None if reason.until is None else visible(reason.until),
+        "ends_at": None if reason.ends_at_ms is None else iso(reason.ends_at_ms),
+    }
+
+
+def restart_text(answer: Mapping[str, Any]) -> Text:
+    """Returns the text of `safe-to-restart`, of the fields of an answer: those of `restart_json`, or of a job's API."""
+    safe = answer["safe"]
+    word, style = _ANSWERS[safe]
+    where = f" {visible(answer['cluster'])}, {' and '.join(answer['roles'])} {answer['node']}\n"
+    text = Text.assemble((word, style), (where, "bold"))
+    if safe and answer["remaining"] is not None and answer["votes_needed"] is not None:
+        remaining, needed = and_join(answer["remaining"], 20), needed_text(answer["votes_needed"], "vote")
         text.append(f"  without it {remaining} remain, caught up; {needed}\n")
-    if answer.safe and answer.partitions is not None:
+    if safe and answer["partitions"] is not None and not answer["left_out"]:
         few = "no partition with several replicas loses its leader, or falls below min.insync.replicas"
         text.append(f"  without it {few}\n")
-    for each in (*answer.against, *answer.unknown):
+    for why, reason in zip(answer["against"], answer["reasons"], strict=True):
+        text.append(f"  {visible(why)}").append(f" ({reason['name']})\n", "dim")
+    for each in answer["unknown"]:
         text.append(f"  {visible(each)}\n")
-    for each in answer.notes:
+    for reason in answer["left_out"]:
+        text.append(f"  left out by --despite {reason['name']}: {visible(reason['why'])}\n")
+    for each in answer["notes"]:
         text.append(f"  note: {visible(each)}\n", "dim")
     text.rstrip()
     return text
@@ -163,10 +244,10 @@ def order_text(state: ClusterState, answers: Sequence[RestartSafety]) -> Text:
     """Returns the text of `safe-to-restart --order`: the nodes in their order, the answer for the first in full."""
     nodes = and_join((answer.node for answer in answers), len(answers))
     text = Text.assemble(("restart in this order: ", "bold"), (f"{nodes}\n", "bold"))
-    text.append_text(restart_text(state, answers[0])).append("\n")
+    text.append_text(restart_text(restart_json(state, answers[0]))).append("\n")
     for answer in answers[1:]:
         now = {True: "may be restarted now", False: "not now", None: "unknown now"}[answer.safe]
-        why = next(iter((*answer.against, *answer.unknown)), None)
+        why = next(iter((*map(str, answer.against), *answer.unknown)), None)
         leads = ", leads the quorum" if answer.node == state.facts.current_leader else ""
         text.append(f"  {_role(answer)} {answer.node}{leads}: {now}{f' ({visible(why)})' if why else ''}\n", "dim")
     text.rstrip()

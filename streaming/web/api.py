@@ -22,6 +22,7 @@ from connectors.store.acknowledgements import AcknowledgementStore
 from connectors.store.collection import SilenceStore
 from connectors.witness.witness_row import parsed_row
 from rules.alert import Alert
+from rules.answers.refusal import EXCLUDABLE
 from rules.evaluate import ALL_RULES
 from rules.finding import Plain, Severity
 from rules.formatting import and_join, iso
@@ -32,7 +33,7 @@ from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.route import LONGEST_MS, Silence, matches_any_name
 from streaming.query.past_replay import StoredCluster
 from streaming.status.cluster_status import ClusterStatus, schema_with_iso_times, status_adapter
-from streaming.status.restart_output import RESTARTS_LIMIT
+from streaming.status.restart_output import RESTARTS_LIMIT, check_despite
 from streaming.web import api_objects as objects
 from streaming.web.application import add_response_headers
 from streaming.web.cluster_view import restart_json
@@ -107,13 +108,14 @@ class Api:
 
     def safe_to_restart(self, name: str, node: str) -> ResponseReturnValue:
         """Returns whether a node may be restarted, by the newest status of its cluster."""
-        since_ms = time_parameter("since")
-        found = self.view.present(name)
+        since_ms, despite, found = time_parameter("since"), request.args.get("despite"), self.view.present(name)
+        check_despite(despite)
         if found is None:
             return NO_CLUSTER, 404
         if found.status is None:
             raise _NotReadyError
-        answer = restart_json(found, node, since_ms)
+        silences = self.view.silences(self.view.now_ms())
+        answer = restart_json(found, node, since_ms, despite=despite, silences=silences)
         if answer is not None:
             return answer
         if len(found.status.restarts) == RESTARTS_LIMIT:
@@ -280,7 +282,8 @@ OPERATIONS: Final[Sequence[Operation]] = (
         does=Api.safe_to_restart,
         query={
             "since": "Count only what was observed since: ISO 8601, or milliseconds since the epoch. Without it the "
-            "answer may be from before what has just been done"
+            "answer may be from before what has just been done",
+            "despite": f"Leave out the reason of this name: {', '.join(EXCLUDABLE)}",
         },
         refuses=(400, 404, 503),
     ),

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from connectors.sinks.alert_json import OBJECT, AlertObject, SilenceObject
 from rules.answers.broker_restart import AffectedPartitions
+from rules.answers.refusal import Refusal
 from rules.answers.worlds import Undecided
 from rules.claims.claim import Claim
 from rules.finding import Severity
@@ -173,6 +174,10 @@ class RestartObject(TypedDict):
     """The answer; null: unknown, which is not safe."""
     against: list[str]
     """Why it is not safe, the most important reason first."""
+    reasons: list[Refusal]
+    """The same, each with its name and with what ends it."""
+    left_out: list[Refusal]
+    """The reasons that `despite` leaves out."""
     unknown: list[str]
     """What is not known and may make it unsafe."""
     undecided: list[Undecided]
@@ -187,6 +192,10 @@ class RestartObject(TypedDict):
     """Of a controller: the votes that win an election."""
     partitions: AffectedPartitions | None
     """Of a broker: how many partitions its restart affects."""
+    brokers_fetched_at: str | None
+    """Of a broker: each other broker that is alive has fetched the metadata log since; null: not all have."""
+    current: bool
+    """Whether all that it rests on was observed since `since`, and lately."""
 
 
 @with_config(OBJECT)

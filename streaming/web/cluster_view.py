@@ -7,13 +7,15 @@ is observed, or with a status older than 30 s, is `unknown` unless a critical al
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
 from connectors.sinks.alert_json import alert_object, silence_to_json
 from rules.alert import Alert, AlertState
-from rules.claims.claim import Question
+from rules.answers.broker_restart import NEXT_FETCH_MS
+from rules.answers.refusal import decided
+from rules.claims.claim import Claim, Question, yes_or_no
 from rules.evaluate import INHIBITED, OBSERVATION_RULES
 from rules.finding import Severity
 from rules.formatting import duration, iso, ms_text, utc_text
@@ -30,6 +32,7 @@ from streaming.status.cluster_status import (
 )
 from streaming.status.health import NO_LEADER_KNOWN, Health, health_of, records_at_risk, undecided_answers
 from streaming.status.job_alerts import JobAlerts
+from streaming.status.restart_output import announcements
 from streaming.status.status_store import EndedRecovery, ReceivedStatus
 from streaming.web.api_objects import ClusterObject, ClusterRow, RestartObject
 
@@ -304,25 +307,55 @@ def _sentence(text: str, more: str) -> str:
     return f"{text[:1].upper()}{text[1:].removesuffix('.')} ({more})"
 
 
-def restart_json(view: ClusterView, node: str, since_ms: Millis | None) -> RestartObject | None:
+def restart_json(
+    view: ClusterView,
+    node: str,
+    since_ms: Millis | None,
+    *,
+    despite: str | None = None,
+    silences: Iterable[Silence] = (),
+) -> RestartObject | None:
     """Returns whether a node may be restarted, by the newest status; None where it has no such node.
 
-    What was observed before `since_ms`, and an old status, say nothing for it.
+    What was observed before `since_ms`, and an old status, say nothing for it. What `despite` names is left out, and
+    restarts that silences announced are no crash loop.
     """
     assert view.status is not None
-    plain: Any = status_json(view.status, ("cluster_id", "observed_at_ms", "restarts"))
-    found = next((one for one in plain["restarts"] if str(one["node"]) == node), None)
+    found = next((one for one in view.status.restarts if str(one.node) == node), None)
     if found is None:
         return None
+    failed = {failed for reason in found.reasons for failed, _ in reason.failures}
+    counted = decided(found.reasons, despite, announcements(silences, view.status.cluster, failed))
     observed = [view.status.described_at_ms, view.status.log_fetched_at_ms]
-    problem = None
+    if found.brokers_fetched_at_ms is not None:
+        # A broker fetches twice a second: one that stopped fetching may have failed.
+        observed.append(Millis(found.brokers_fetched_at_ms + NEXT_FETCH_MS))
+    problem, unknown = None, found.unknown
     if view.stale:
         problem = f"the job's newest status is {ms_text(view.age_ms or 0)} old"
     elif since_ms is not None and any(at is None or at < since_ms for at in observed):
-        problem = f"the job has not observed the quorum and its log since {utc_text(since_ms)}: ask again"
+        problem = f"the job has not observed the quorum, its log and the brokers since {utc_text(since_ms)}: ask again"
     if problem is not None:
-        safe = False if found["safe"] is False else None
-        claims = [one for one in found["claims"] if safe is False or one["question"] != Question.RESTART]
-        found |= {"safe": safe, "unknown": [problem, *found["unknown"]], "claims": claims}
+        unknown = (problem, *unknown)
+    safe = False if counted.against else None if unknown else True
+    claims = [one for one in found.claims if one.question is not Question.RESTART or one.node != found.node]
+    if safe is not None:
+        answer = Claim(question=Question.RESTART, node=found.node, answer=yes_or_no(safe))
+        claims.insert(0, answer)
+    decided_one = replace(
+        found,
+        safe=safe,
+        against=tuple(map(str, counted.against)),
+        reasons=counted.against,
+        unknown=unknown,
+        claims=tuple(claims),
+        notes=(*found.notes, *counted.notes),
+    )
+    plain: Any = status_json(
+        replace(view.status, restarts=(decided_one, replace(decided_one, reasons=counted.left_out))),
+        ("cluster_id", "observed_at_ms", "restarts"),
+    )
+    answered, left_out = plain["restarts"]
     head = {"cluster": view.name, "cluster_id": plain["cluster_id"], "observed_at": plain["observed_at"]}
-    return cast(RestartObject, head | found)
+    more = {"left_out": left_out["reasons"], "current": problem is None}
+    return cast(RestartObject, head | answered | more)

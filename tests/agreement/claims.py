@@ -47,7 +47,7 @@ def _says_the_cost(claim: Claim, reported: Alert | Finding, outputs: Outputs) ->
     """Returns whether a remedy that restarts a node says itself all that speaks against the restart."""
     restart = outputs.restarts.get(claim.node) if claim.question is Question.ADVISED and claim.node else None
     remedy = "\n".join(reported.remedy)
-    return restart is not None and all(reason in remedy for reason in restart.against)
+    return restart is not None and all(str(reason) in remedy for reason in restart.against)
 
 
 def _of_restarts(outputs: Outputs) -> Iterator[Said]:

@@ -154,7 +154,7 @@ def _lines(observed: Quorum | JobState, thresholds: Mapping[str, Thresholds] | N
     yield from printed_status(outputs.status).splitlines()
     yield from check_text(state, outputs.status).plain.splitlines()
     for answer in outputs.restarts.values():
-        yield from restart_text(state, answer).plain.splitlines()
+        yield from restart_text(restart_json(state, answer)).plain.splitlines()
         yield _json(restart_json(state, answer))
     for command, (_, result) in outputs.what_ifs.items():
         yield f"{command}: {what_if_text(result).plain}"

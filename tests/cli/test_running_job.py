@@ -12,13 +12,17 @@ import pytest
 from connectors.process.wall_clock import wall_ms
 from connectors.settings.secret import Secret
 from connectors.store.journal_writer import JournalWriter
+from rules.evaluate import thresholds_for
+from rules.facts.quorum import Facts
 from rules.model.identifiers import Endpoint, NodeId
+from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 from streaming.cli import recorded_states
 from streaming.cli.job_page import JobPageError
 from streaming.config import Config
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.replay.cluster_settings import ClusterSettings
+from streaming.status.build_status import job_cluster_status
 from streaming.status.status_store import StatusStore
 from streaming.web.api import api
 from streaming.web.fleet_view import FleetView
@@ -27,6 +31,7 @@ from streaming.web.past_states import PastStates
 from streaming.web.server import Server
 from tests.cli.program import kraftwatch, usage_error
 from tests.in_background import in_background
+from tests.situation.commands import situation
 from tests.unit.streaming.query.status_journal import journal, observed, polled
 
 CLUSTER_ID, TOKEN = "cluster-id", "canary-token-7d1e"
@@ -76,9 +81,14 @@ def test_the_checkpoint_of_the_service_is_found_from_any_folder(
 class Page(Server):
     """The API of a job that is not on this machine."""
 
-    def __init__(self, journal: Path) -> None:
+    def __init__(self, journal: Path, quorum: Quorum | None = None) -> None:
+        """`quorum`: of which the job has a status now."""
         self._past = PastStates(journal, lambda name: SETTINGS if name == "a" else None)
         view = FleetView(store=StatusStore(["a"]), past=self._past)
+        if quorum is not None:
+            status = job_cluster_status(Facts(quorum), thresholds_for({}))
+            view.store.put_status(replace(status, cluster="a"), at_ms=quorum.now_ms)
+            view = replace(view, now_ms=lambda: quorum.now_ms)
         super().__init__(("127.0.0.1", 0), [api(view)], access=PageAccess(token=Secret(text=TOKEN)))
 
     def __exit__(self, *_: object) -> None:
@@ -112,11 +122,30 @@ def test_without_a_cluster_the_job_alone_is_asked_for_what_it_has_observed_since
 
     with in_background(observe):
         status = json.loads(kraftwatch("status", *page, "--timeout", "2", "--json").stdout)
-        restart = json.loads(kraftwatch("safe-to-restart", "1", *page, "--timeout", "2", "--json").stdout)
+        back = json.loads(kraftwatch("safe-to-restart", "1", "--after", *page, "--timeout", "2", "--json").stdout)
 
     assert (status["cluster"], status["leader_epoch"]) == ("a", 7)
     assert status["missing"] == ["the metadata log was not answered"], "the job of this test reads none"
-    assert (restart["safe"], restart["unknown"]) == (None, ["nothing of the metadata log has been read yet"])
+    assert (back["back"], back["unknown"]) == (None, ["nothing of the metadata log has been read yet"])
+
+
+def test_the_job_answers_whether_a_node_may_be_restarted(job: Checkpoint, folder: Path) -> None:
+    (folder / "token").write_text(TOKEN)
+    with Page(job.journal, situation("restarts 2 4 every 2m", "brokers 101")) as server:
+        page = "--job", f"http://127.0.0.1:{server.port}", "--job-token-file", str(folder / "token"), "--timeout", "1s"
+        refused = json.loads(kraftwatch("safe-to-restart", "1", *page, "--json").stdout)
+        despite = kraftwatch("safe-to-restart", "1", *page, "--despite", "node-restarting")
+        broker = kraftwatch("safe-to-restart", "101", *page)
+        unknown = usage_error("safe-to-restart", "9", *page)
+        never = usage_error("safe-to-restart", "1", *page, "--despite", "no-majority")
+
+    assert (refused["safe"], [one["name"] for one in refused["reasons"]]) == (False, ["node-restarting"])
+    assert refused["reasons"][0]["until"] == "controller 2 is in sync and has run for 4 min"
+    assert (despite.exit_code, despite.stdout.splitlines()[0]) == (0, " SAFE  a, controller 1")
+    assert "left out by --despite node-restarting: Controller 2 restarts again" in despite.stdout
+    assert (broker.exit_code, broker.stdout) == (0, "")
+    assert unknown == "cluster a has no node 9"
+    assert never == "no-majority would cost the leader or records: it is never left out"
 
 
 def test_a_job_that_has_observed_nothing_since_is_no_answer(page: tuple[str, ...]) -> None:
@@ -135,7 +164,10 @@ def test_a_job_without_a_journal_says_what_to_give_instead(folder: Path) -> None
     with Page(folder / "none") as server:
         url = f"http://127.0.0.1:{server.port}"
         page = ("--job", url, "--job-token-file", str(folder / "token"))
-        said = {usage_error(*verb, *page) for verb in (("check",), ("status",), ("safe-to-restart", "1"), ("what-if",))}
+        said = {
+            usage_error(*verb, *page)
+            for verb in (("check",), ("status",), ("safe-to-restart", "1", "--after"), ("what-if",))
+        }
 
     assert said == {
         f"--job {url}: this job has no journal of the cluster, as with source: kafka, where a relay gathers; "

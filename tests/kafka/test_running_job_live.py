@@ -60,7 +60,9 @@ def test_commands_name_an_outage_as_the_running_job_does(
     assert doctor["no-leader"].startswith("quorum, by the job, which knows it until ")
     assert (prediction["exit_code"], prediction["electable"]) == (2, False), "no voter listens"
     assert restart["exit_code"] == 2
-    assert restart["against"] == ["no controller leads the quorum (all refuse connections): fix that first"]
+    assert restart["against"] == [
+        "no controller leads the quorum (all refuse connections); not safe until a controller leads"
+    ]
     assert healthy["recorded_at"] is not None
     assert f"known from the job in {checkpoint.folder} until " in checked["stderr"]
 

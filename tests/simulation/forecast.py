@@ -140,7 +140,7 @@ def answers_of(quorum: Quorum, thresholds: Mapping[str, Thresholds]) -> Iterator
     members = {one.key.id for one in controllers.electorate.electors}
     for node in sorted(members | ({row.key.id for row in quorum.poll.voters} if quorum.poll else set())):
         restart = evaluate_restart(state, node)
-        yield Answer(RESTART, node, restart.safe, "; ".join((*restart.against, *restart.unknown)) or "SAFE")
+        yield Answer(RESTART, node, restart.safe, "; ".join((*map(str, restart.against), *restart.unknown)) or "SAFE")
         alone = frozenset({node})
         for question, restarted in ((LOSE, None), (LOSE_ALONE, alone)) if node in members else ():
             result = what_if(controllers, Change(moved={}, lost=alone, restarted=restarted))

@@ -50,7 +50,7 @@ def test_terminal_keeps_a_name_on_its_line(line_break: str, capsys: pytest.Captu
         for each in (
             *(getattr(status_tables, f"{name}_table")(status) for name in ("status", "replication", "partitions")),
             check_output.check_text(state),
-            restart_output.restart_text(state, restart_output.evaluate_restart(state, 1)),
+            restart_output.restart_text(restart_output.restart_json(state, restart_output.evaluate_restart(state, 1))),
             what_if_text(moved),
         ):
             console.print(each)

@@ -1,6 +1,8 @@
 """Whether a node may be restarted: `restart 1` in `safe_to_restart.txt` (of brokers, `broker_restart.txt`) prints why
-not, and what to know. `restart 101 strict min-isr 2` has the options of the command; `order 1,2,101` is that of
-restarts; `after 101 ended 20s` says whether it is back since its former process ended (`after_restart.txt`)."""
+not, and what to know. `restart 101 strict min-isr 2 despite below-min-isr` has the options of the command,
+`announced 2:5m` restarts of node 2 that were announced for five minutes;
+`order 1,2,101` is that of restarts; `after 101 ended 20s` says whether it is back since its former process ended
+(`after_restart.txt`)."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -10,6 +12,7 @@ import pytest
 
 from rules.answers.after_restart import after_restart
 from rules.answers.broker_restart import RestartTerms
+from rules.answers.refusal import Announced
 from rules.answers.restart import RestartSafety, safe_to_restart
 from rules.answers.restart_order import restart_order
 from rules.evaluate import evaluate, thresholds_for
@@ -64,18 +67,27 @@ def evaluated(facts: Facts, node: NodeId, terms: RestartTerms) -> RestartSafety:
     return safe_to_restart(facts, node, Thresholds(values=values), evaluate(facts, thresholds).findings, terms)
 
 
+def announcements(quorum: Quorum, text: str | None) -> Iterator[Announced]:
+    """Yields that of `announced 2:5m`: restarts of node 2 were announced for the last five minutes."""
+    if text is not None:
+        node, age = text.split(":")
+        since_ms = Millis(quorum.now_ms - milliseconds(age))
+        yield Announced(node=NodeId(int(node)), since_ms=since_ms, until_ms=quorum.now_ms)
+
+
 def answer(quorum: Quorum, words: Words, prefix: str) -> Iterator[str]:
     since, min_isr, strict = words.option("since"), words.number("min-isr"), words.flag("strict")
-    since_ms = None if since is None else Millis(quorum.now_ms - milliseconds(since))
-    result = evaluated(
-        Facts(quorum), NodeId(int(words.word())), RestartTerms(strict=strict, min_isr=min_isr, since_ms=since_ms)
-    )
+    since_ms, despite = None if since is None else Millis(quorum.now_ms - milliseconds(since)), words.option("despite")
+    announced = tuple(announcements(quorum, words.option("announced")))
+    terms = RestartTerms(strict=strict, min_isr=min_isr, since_ms=since_ms, despite=despite, announced=announced)
+    result = evaluated(Facts(quorum), NodeId(int(words.word())), terms)
     said = {True: "safe", False: "not safe", None: "unknown"}[result.safe]
     yield f"{prefix}restart {result.node}: {said}"
     if (partitions := result.partitions) is not None:
         counts = {name: count for name, count in asdict(partitions).items() if count}
         yield from (f"  {name}: {count}" for name, count in counts.items())
-    yield from (f"  - {why}" for why in result.against)
+    yield from (f"  - {reason.name}: {reason}" for reason in result.against)
+    yield from (f"  left out: {reason.name}: {reason}" for reason in result.left_out)
     yield from (f"  ? {why}" for why in result.unknown)
     yield from (f"  note: {note}" for note in result.notes)
 

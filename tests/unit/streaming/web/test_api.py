@@ -17,7 +17,8 @@ from connectors.process.wall_clock import wall_ms
 from rules.evaluate import thresholds_for
 from rules.facts.quorum import Facts
 from rules.formatting import iso
-from rules.model.identifiers import Millis
+from rules.model.identifiers import Millis, NodeId
+from rules.notifications.route import Silence
 from streaming.status.build_status import job_cluster_status
 from streaming.status.status_store import StatusStore
 from streaming.web.api import OPERATIONS, api, openapi
@@ -326,3 +327,55 @@ def test_an_old_status_says_of_no_node_that_it_may_be_restarted() -> None:
     answer = restart_json(present, "1", None)
     assert answer is not None
     assert (answer["safe"], answer["unknown"]) == (None, ["the job's newest status is 31 s old"])
+
+
+def test_a_reason_is_left_out_by_its_name_and_announced_restarts_are_no_loop() -> None:
+    quorum = situation("restarts 2 4 every 2m")
+    view = FleetView(store=StatusStore(["prod"]), now_ms=lambda: quorum.now_ms)
+    view.store.put_status(job_cluster_status(Facts(quorum), thresholds_for({})), at_ms=quorum.now_ms)
+    present = view.present("prod")
+    assert present is not None
+
+    def asked(despite: str | None = None, *silences: Silence) -> tuple[Any, ...]:
+        answer = restart_json(present, "1", None, despite=despite, silences=silences)
+        plain: Any = answer
+        claimed = [one["answer"] for one in plain["claims"] if one["question"] == "may-restart"]
+        return plain["safe"], [one["name"] for one in plain["left_out"]], plain["notes"][:1], claimed
+
+    def announcing(ago_ms: int, **more: str) -> Silence:
+        return Silence(
+            id="1",
+            author="Ana",
+            comment="CHG-1",
+            starts_at_ms=Millis(quorum.now_ms - ago_ms),
+            ends_at_ms=quorum.now_ms,
+            **more,
+        )
+
+    assert asked() == (False, [], [], [["no"]])
+    assert asked("node-restarting")[:2] == (True, ["node-restarting"])
+    assert asked("voter-change")[0] is False
+    announced: tuple[Any, ...] = (True, [], ["3 restarts announced: node-restarting does not count"], [["yes"]])
+    assert asked(None, announcing(300_000)) == announced
+    assert asked(None, announcing(300_000, subject="controller 2", cluster="pr*")) == announced
+    for silence in (
+        announcing(60_000),
+        announcing(300_000, subject="controller 1"),
+        announcing(300_000, cluster="dev"),
+        announcing(300_000, rule="voter-*"),
+    ):
+        assert asked(None, silence)[0] is False, silence
+
+
+def test_a_broker_that_does_not_fetch_may_have_failed_since() -> None:
+    quorum = situation("brokers 101,102,103")
+    view = FleetView(store=StatusStore(["prod"]), now_ms=lambda: quorum.now_ms)
+    view.store.put_status(job_cluster_status(Facts(quorum), thresholds_for({})), at_ms=quorum.now_ms)
+    present = view.present("prod")
+    assert present is not None
+    fetched = {one.node: one.brokers_fetched_at_ms for one in present.status.restarts} if present.status else {}
+
+    assert fetched[NodeId(1)] is None, "no broker"
+    answer = restart_json(present, "101", Millis((fetched[NodeId(101)] or 0) + 1_001))
+    assert answer is not None
+    assert (answer["safe"], answer["current"]) == (None, False)

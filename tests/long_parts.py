@@ -61,11 +61,11 @@ PARTS = (
     ),
     Part(
         name="faults",
-        about="faults of a real quorum, what people are sent, the demo",
-        minutes=40,
+        about="faults of a real quorum, walks by safe-to-restart, what people are sent, the demo",
+        minutes=58,
         places=(
             *_in("kafka", "alert_texts_live", "drift_scenarios", "election_outcomes", "ghosts", "restart_loops"),
-            *_in("kafka", "rule_scenarios_live"),
+            *_in("kafka", "restart_walk", "rule_scenarios_live"),
             *_in("job", "demo", "evaluated_faults", "floods"),
         ),
     ),

@@ -18,7 +18,7 @@ import pytest
 from deploy.lab import LabError
 from tests.cli.program import kraftwatch
 from tests.eventually import eventually
-from tests.kafka.test_rolling_restart_live import TOPICS, producing
+from tests.kafka.acks_all import TOPICS, producing
 from tests.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.timeout(3_600)]

@@ -7,24 +7,18 @@ import os
 import re
 import subprocess
 import sys
-import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, Producer
 
 from tests.eventually import eventually
+from tests.kafka.acks_all import TOPICS, producing
 from tests.kafka.conftest import MakeLab
 from tests.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.live]
 ROOT = Path(__file__).parents[2]
-TOPICS = ("orders", "payments")
-DELIVERY_MS = 6_000
-"""How long a producer tries: longer than an election takes, shorter than a start."""
 ROLL_S = 900
 
 
@@ -34,34 +28,6 @@ def lab(shared_lab: MakeLab) -> Lab:
     for topic in TOPICS:
         lab.create_topic(topic, partitions=6, replication=3, configs={"min.insync.replicas": "2"})
     return lab
-
-
-@contextmanager
-def producing(lab: Lab) -> Iterator[Counter[str]]:
-    """Produces with acks=all; yields how many records were acknowledged, and how many failed, by error."""
-    producer = Producer(
-        {"bootstrap.servers": ",".join(lab.broker_bootstrap), "acks": "all", "message.timeout.ms": DELIVERY_MS}
-    )
-    counts, end = Counter[str](), threading.Event()
-
-    def delivered(error: KafkaError | None, _message: object) -> None:
-        counts["acknowledged" if error is None else str(error.name())] += 1
-
-    def produce() -> None:
-        while not end.wait(0.02):
-            for topic in TOPICS:
-                producer.produce(topic, b"record", on_delivery=delivered)
-            producer.poll(0)
-        producer.flush(DELIVERY_MS / 1000 * 2)
-
-    thread = threading.Thread(target=produce)
-    thread.start()
-    try:
-        eventually(lambda: counts["acknowledged"] > 0, within_s=30)
-        yield counts
-    finally:
-        end.set()
-        thread.join()
 
 
 def recipe() -> str:

@@ -5,7 +5,7 @@ would cost the leader, of the quorum or of a partition, or records is never left
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum, unique
 from typing import Final
@@ -33,6 +33,8 @@ class Against(StrEnum):
     """A voter's disk is being replaced, or the voters are being changed."""
     LAST_REPLICA = "last-replica"
     """Partitions would have no leader."""
+    ANNOUNCED = "announced-restart"
+    """The restart of another node was allowed, and is not known to be over."""
     BELOW_MIN_ISR = "below-min-isr"
     """Producers with acks=all would be refused."""
     ONE_REPLICA = "one-replica"
@@ -42,7 +44,7 @@ class Against(StrEnum):
 _EXCLUDABLE: Final = frozenset(
     {
         *(Against.CONTROLLER_MISSING, Against.VOTER_ENDPOINT, Against.VOTER_CHANGE),
-        *(Against.BELOW_MIN_ISR, Against.ONE_REPLICA),
+        *(Against.ANNOUNCED, Against.BELOW_MIN_ISR, Against.ONE_REPLICA),
         *("node-restarting", "failure-tolerance"),
     }
 )
@@ -90,6 +92,8 @@ class Announced:
     node: NodeId
     since_ms: Millis
     until_ms: Millis
+    by_gate: bool = False
+    """Whether `safe-to-restart` allowed one: until the end the node may be away."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +124,18 @@ def decided(refusals: Iterable[Refusal], despite: str | None, announced: Collect
     if despite not in {None, *(one.name for one in (*against, *out))}:
         notes.append(f"--despite {despite}: no such reason holds")
     return Decided(against=tuple(against), left_out=tuple(out), notes=tuple(notes))
+
+
+def being_restarted(node: NodeId, announced: Iterable[Announced], now_ms: Millis) -> Iterator[Refusal]:
+    """Yields a refusal for each other node whose restart was allowed, and is not over."""
+    current = [one for one in announced if one.by_gate and one.node != node and one.since_ms <= now_ms < one.until_ms]
+    for one in {one.node: one for one in current}.values():
+        yield Refusal(
+            name=Against.ANNOUNCED,
+            why=f"node {one.node} is being restarted: that was announced at {utc_text(one.since_ms)}",
+            until=f"`safe-to-restart {one.node} --after` says that it is back",
+            ends_at_ms=one.until_ms,
+        )
 
 
 def _is_announced(failure: tuple[NodeId, Millis], announced: Iterable[Announced]) -> bool:

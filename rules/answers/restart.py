@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from rules.answers.broker_restart import NO_TERMS, AffectedPartitions, BrokerRestart, RestartTerms, broker_restart
 from rules.answers.forecast import forecast_election
 from rules.answers.part import Elector, Part, electors
-from rules.answers.refusal import Against, Refusal, decided
+from rules.answers.refusal import Against, Refusal, being_restarted, decided
 from rules.answers.worlds import ONE_WAY
 from rules.claims.claim import NOBODY, YES, Claim, Directory, Follows, Question, claim, of_each, yes_or_no
 from rules.claims.statement import Statement, claims_of, statement
@@ -114,7 +114,8 @@ def safe_to_restart(
         answer = replace(answer, against=(*answer.against, *against))
     if NodeKind.BROKER in roles:
         answer = _with_broker(answer, broker_restart(facts, node, terms))
-    counted = decided(answer.against, terms.despite, terms.announced)
+    refusals = (*answer.against, *being_restarted(node, terms.announced, facts.quorum.now_ms))
+    counted = decided(refusals, terms.despite, terms.announced)
     return replace(answer, against=counted.against, left_out=counted.left_out, notes=(*answer.notes, *counted.notes))
 
 

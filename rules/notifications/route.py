@@ -17,6 +17,8 @@ from rules.model.subject import Subject
 from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.notification import AlertHistory
 
+RESTART_ID = "restart-"
+"""With which the id of a silence begins that `safe-to-restart --announce` made."""
 _RESTARTS = "node-restarting"
 """The rule of a warning that a silence holds back which announces restarts."""
 WINDOW_ID = "maintenance-"

@@ -50,7 +50,8 @@ def safe_to_restart(
 
     With --despite REASON it leaves one reason out, which the answer names, if
     that costs neither the leader nor records. Restarts that a silence
-    announced are no crash loop; with --announce 10m a yes makes one.
+    announced are no crash loop; with --announce 10m a yes makes one, and no
+    other node may be restarted until --after says that this one is back.
 
     With --wait it asks again every second until the answer is yes, and says
     on stderr why it waits. With --order it proposes the order of several
@@ -85,8 +86,6 @@ def safe_to_restart(
         question = _Back(opts, asked[0]) if opts.after else _SafeToRestart(opts, asked)
         until_true(opts, question.answers_yes, within_s=opts.wait)
     question.print_answer()
-    if question.answer and isinstance(question, _SafeToRestart) and opts.announce:
-        question.announce()
     raise typer.Exit(_EXIT_UNKNOWN if question.answer is None else 0 if question.answer else 2)
 
 
@@ -176,40 +175,46 @@ class _SafeToRestart(_Question):
         """In the order of the restarts."""
 
     def _asked(self, state: "ClusterState") -> tuple[bool | None, str]:
+        first = self._evaluated(state)
+        while first.safe and self._opts.announce and not self._announced(state, first):
+            first = self._evaluated(state)
+        return first.safe, f"node {first.node}: {'; '.join((*map(str, first.against), *first.unknown))}"
+
+    def _evaluated(self, state: "ClusterState") -> "RestartSafety":
+        """Evaluates the restart of each node; returns the answer for the first one."""
         from rules.answers.broker_restart import RestartTerms
         from rules.answers.restart import restartable
         from rules.answers.restart_order import restart_order
         from streaming.cli.cluster_query import job_silences
         from streaming.status import restart_output
 
-        opts = self._opts
-        terms = RestartTerms(
-            strict=opts.strict,
-            min_isr=opts.min_isr,
-            despite=opts.despite,
-            announced=restart_output.announcements(job_silences(opts), state.quorum.cluster, restartable(state.facts)),
-        )
+        opts, silences = self._opts, job_silences(self._opts)
+        announced = restart_output.announcements(silences, state.quorum.cluster, restartable(state.facts))
+        terms = RestartTerms(strict=opts.strict, min_isr=opts.min_isr, despite=opts.despite, announced=announced)
         answers = {node: restart_output.evaluate_restart(state, node, terms) for node in self._nodes}
-        order = restart_order(state.facts, answers) if self._opts.order else self._nodes
+        order = restart_order(state.facts, answers) if opts.order else self._nodes
         self._state, self._answers = state, [answers[node] for node in order]
-        first = self._answers[0]
-        return first.safe, f"node {first.node}: {'; '.join((*map(str, first.against), *first.unknown))}"
+        return self._answers[0]
 
-    def announce(self) -> None:
-        """Adds a silence for the restart to the database of the job."""
+    def _announced(self, state: "ClusterState", first: "RestartSafety") -> bool:
+        """Adds a silence for the restart to the database of the job; returns False if another one was added too."""
         from connectors.process.wall_clock import wall_ms
         from connectors.store.collection import SilenceStore
         from rules.formatting import iso
         from rules.model.identifiers import Millis
         from streaming.cli.options import database_to_write, job_place, person
-        from streaming.status.restart_output import announcing
+        from streaming.status.restart_output import announcing, is_only_one
 
-        state, first, now_ms = self._state, self._answers[0], wall_ms()
-        assert state is not None
+        cluster, now_ms = state.quorum.cluster, wall_ms()
         until_ms = Millis(now_ms + round(self._opts.announce * 1000))
-        silences = announcing(state.quorum.cluster, first, now_ms, until_ms, author=person("--author", None))
-        SilenceStore(database_to_write(job_place(None, self._opts.config).store)).add(*silences, now_ms=now_ms)
+        silences = announcing(cluster, first, now_ms, until_ms, author=person("--author", None))
+        store = SilenceStore(database_to_write(job_place(None, self._opts.config).store))
+        store.add(*silences, now_ms=now_ms)
+        if not is_only_one(store.read(), silences[0], now_ms):
+            store.end(silences[0].id, now_ms=now_ms)
+            return False
         print_progress(f"restart of node {first.node} announced until {iso(until_ms)}: silence {silences[0].id}")
+        return True
 
     def print_answer(self) -> None:
         """Prints the answer, or with --order all of them."""
@@ -240,7 +245,27 @@ class _Back(_Question):
 
         found = restart_output.evaluate_after_restart(state, self._node)
         self._last = state, found
+        if found.back:
+            self._end_announcement(state.quorum.cluster)
         return found.back, f"node {found.node}: {'; '.join((*found.missing, *found.unknown))}"
+
+    def _end_announcement(self, cluster: str) -> None:
+        """Ends what `--announce` added for this node: its restart is over."""
+        from connectors.errors import StoreError
+        from connectors.process.wall_clock import wall_ms
+        from connectors.store.collection import SilenceStore
+        from streaming.cli.cluster_query import job_silences
+        from streaming.cli.options import database_to_write, job_place
+        from streaming.status.restart_output import announcements_of
+
+        now_ms = wall_ms()
+        if over := announcements_of(job_silences(self._opts), cluster, self._node, now_ms):
+            try:
+                store = SilenceStore(database_to_write(job_place(None, self._opts.config).store))
+                for silence in over:
+                    store.end(silence, now_ms=now_ms)
+            except (UsageError, StoreError) as problem:
+                print_progress(f"the announcement of its restart goes on: {problem}")
 
     def print_answer(self) -> None:
         """Prints the answer."""

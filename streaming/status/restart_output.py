@@ -24,7 +24,7 @@ from rules.formatting import and_join, iso, needed_text, visible
 from rules.model.history import NodeKind
 from rules.model.identifiers import Millis, NodeId
 from rules.model.subject import Subject
-from rules.notifications.route import Silence
+from rules.notifications.route import RESTART_ID, Silence
 from streaming.status.cluster_status import ClusterState, RestartStatus
 
 _ANSWERS = {
@@ -102,7 +102,12 @@ def announcements(silences: Iterable[Silence], cluster: str, nodes: Iterable[Nod
     """Returns the times in which silences announced restarts of these nodes."""
     of_cluster = [silence for silence in silences if fnmatchcase(cluster, silence.cluster)]
     return tuple(
-        Announced(node=node, since_ms=silence.starts_at_ms, until_ms=silence.ends_at_ms)
+        Announced(
+            node=node,
+            since_ms=silence.starts_at_ms,
+            until_ms=silence.ends_at_ms,
+            by_gate=silence.id.startswith(RESTART_ID),
+        )
         for node in (nodes if of_cluster else ())
         for silence in of_cluster
         if silence.announces_restart(cluster, node)
@@ -114,7 +119,7 @@ def announcing(
 ) -> tuple[Silence, ...]:
     """Returns silences that announce the restart of a node, one for each of its roles, under one id."""
     despite = "".join(f", despite {one.name}" for one in answer.left_out[:1])
-    name = secrets.token_hex(4)
+    name = f"{RESTART_ID}{answer.node}-{secrets.token_hex(4)}"
     return tuple(
         Silence(
             id=name,
@@ -126,6 +131,31 @@ def announcing(
             comment=f"restart of node {answer.node}: safe-to-restart answered yes{despite}",
         )
         for role in answer.roles
+    )
+
+
+def is_only_one(silences: Iterable[Silence], added: Silence, now_ms: Millis) -> bool:
+    """Returns whether no other restart in its cluster is allowed at the same time: of two, both are withdrawn."""
+    return not any(
+        silence.id.startswith(RESTART_ID)
+        and silence.cluster == added.cluster
+        and silence.subject.split()[-1] != added.subject.split()[-1]
+        and silence.active(now_ms)
+        for silence in silences
+    )
+
+
+def announcements_of(silences: Iterable[Silence], cluster: str, node: NodeId, now_ms: Millis) -> Sequence[str]:
+    """Returns the ids of the active silences with which the restart of this node was allowed."""
+    return sorted(
+        {
+            silence.id
+            for silence in silences
+            if silence.id.startswith(RESTART_ID)
+            and silence.active(now_ms)
+            and silence.cluster == cluster
+            and silence.announces_restart(cluster, node)
+        }
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 from connectors.sinks.alert_json import alert_object, silence_to_json
 from rules.alert import Alert, AlertState
 from rules.answers.broker_restart import NEXT_FETCH_MS
-from rules.answers.refusal import decided
+from rules.answers.refusal import being_restarted, decided
 from rules.claims.claim import Claim, Question, yes_or_no
 from rules.evaluate import INHIBITED, OBSERVATION_RULES
 from rules.finding import Severity
@@ -324,8 +324,8 @@ def restart_json(
     found = next((one for one in view.status.restarts if str(one.node) == node), None)
     if found is None:
         return None
-    failed = {failed for reason in found.reasons for failed, _ in reason.failures}
-    counted = decided(found.reasons, despite, announcements(silences, view.status.cluster, failed))
+    announced = announcements(silences, view.status.cluster, [one.node for one in view.status.restarts])
+    counted = decided((*found.reasons, *being_restarted(found.node, announced, view.now_ms)), despite, announced)
     observed = [view.status.described_at_ms, view.status.log_fetched_at_ms]
     if found.brokers_fetched_at_ms is not None:
         # A broker fetches twice a second: one that stopped fetching may have failed.

@@ -196,8 +196,9 @@ class RestartStatus:
     """Of a controller: the votes that win an election."""
     partitions: AffectedPartitions | None
     """Of a broker: how many partitions its restart affects."""
-    brokers_fetched_at_ms: Millis | None = None
-    """Of a broker: each other broker that is alive has fetched the metadata log since; null: not all have."""
+    observed_since_ms: Millis | None = None
+    """All that it rests on was observed since: the log, the poll, each voter's endpoint, of a broker also the last
+    fetch of each other broker; null: something was not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

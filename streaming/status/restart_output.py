@@ -12,12 +12,13 @@ from rich.text import Text
 from connectors.errors import UsageError
 from connectors.sinks.alert_json import claims_json
 from rules.answers.after_restart import AfterRestart, after_restart
-from rules.answers.broker_restart import NO_TERMS, RestartTerms
+from rules.answers.broker_restart import NEXT_FETCH_MS, NO_TERMS, RestartTerms
 from rules.answers.refusal import EXCLUDABLE, NEVER, Announced, Refusal
 from rules.answers.restart import RestartSafety, restartable, safe_to_restart
 from rules.answers.worlds import Undecided
 from rules.claims.statement import claims_of
 from rules.evaluate import OBSERVATION_RULES
+from rules.facts.contact import dialled_endpoint
 from rules.facts.quorum import Facts
 from rules.finding import Plain, Thresholds
 from rules.formatting import and_join, iso, needed_text, visible
@@ -41,7 +42,7 @@ def restart_statuses(state: ClusterState) -> tuple[RestartStatus, ...]:
     controllers = state.facts.known_controllers
     nodes = [*sorted(controllers), *sorted(restartable(state.facts) - controllers)]
     answers = (evaluate_restart(state, node) for node in nodes[:RESTARTS_LIMIT])
-    fetched_at = _brokers_fetched_at(state.facts)
+    observed_since = _observed_since(state.facts)
     return tuple(
         RestartStatus(
             node=answer.node,
@@ -56,21 +57,34 @@ def restart_statuses(state: ClusterState) -> tuple[RestartStatus, ...]:
             remaining=answer.remaining,
             votes_needed=answer.votes_needed,
             partitions=answer.partitions,
-            brokers_fetched_at_ms=fetched_at(answer.node) if NodeKind.BROKER in answer.roles else None,
+            observed_since_ms=observed_since(answer),
         )
         for answer in answers
     )
 
 
-def _brokers_fetched_at(facts: Facts) -> Callable[[NodeId], Millis | None]:
-    """Returns since when all brokers but one that are alive have fetched, as a function; None: not all have."""
-    poll, ages = facts.quorum.poll, facts.broker_fetch_ages
+def _observed_since(facts: Facts) -> Callable[[RestartSafety], Millis | None]:
+    """Returns since when all was observed that an answer rests on, as a function; None: something was not.
+
+    That is the log, the poll, each voter's endpoint; of a broker also the last fetch of each other broker.
+    """
+    quorum, poll, ages = facts.quorum, facts.quorum.poll, facts.broker_fetch_ages
+    endpoints = {node: dialled_endpoint(quorum, node) for node in quorum.voting_ids}
+    probes = [quorum.probe(node, endpoint) for node, endpoint in endpoints.items() if endpoint is not None]
+    times = [quorum.log_fetched_at_ms, None if poll is None else poll.observed_at_ms]
+    times += [None if one is None else one.observed_at_ms for one in probes]
+    known = [at for at in times if at is not None]
+    common = min(known) if len(known) == len(times) else None
     unknown = {node for node, age in ages.items() if age is None}
     longest = nlargest(2, ((age, node) for node, age in ages.items() if age is not None))
 
-    def since(but: NodeId) -> Millis | None:
-        age = next((age for age, node in longest if node != but), None)
-        return None if poll is None or age is None or unknown - {but} else Millis(poll.observed_at_ms - age)
+    def since(answer: RestartSafety) -> Millis | None:
+        if common is None or poll is None or NodeKind.BROKER not in answer.roles:
+            return common
+        # A broker fetches twice a second: one that stopped fetching may have failed.
+        age = next((age for age, node in longest if node != answer.node), Millis(0))
+        fetched = Millis(poll.observed_at_ms - age + NEXT_FETCH_MS)
+        return None if unknown - {answer.node} else min(common, fetched)
 
     return since
 

@@ -192,10 +192,10 @@ class RestartObject(TypedDict):
     """Of a controller: the votes that win an election."""
     partitions: AffectedPartitions | None
     """Of a broker: how many partitions its restart affects."""
-    brokers_fetched_at: str | None
-    """Of a broker: each other broker that is alive has fetched the metadata log since; null: not all have."""
+    observed_since: str | None
+    """All that it rests on was observed since; null: something was not."""
     current: bool
-    """Whether all that it rests on was observed since `since`, and lately."""
+    """Whether that is later than `since`, and the status is new."""
 
 
 @with_config(OBJECT)

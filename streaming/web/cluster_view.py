@@ -13,7 +13,6 @@ from typing import Any, cast
 
 from connectors.sinks.alert_json import alert_object, silence_to_json
 from rules.alert import Alert, AlertState
-from rules.answers.broker_restart import NEXT_FETCH_MS
 from rules.answers.refusal import being_restarted, decided
 from rules.claims.claim import Claim, Question, yes_or_no
 from rules.evaluate import INHIBITED, OBSERVATION_RULES
@@ -326,15 +325,11 @@ def restart_json(
         return None
     announced = announcements(silences, view.status.cluster, [one.node for one in view.status.restarts])
     counted = decided((*found.reasons, *being_restarted(found.node, announced, view.now_ms)), despite, announced)
-    observed = [view.status.described_at_ms, view.status.log_fetched_at_ms]
-    if found.brokers_fetched_at_ms is not None:
-        # A broker fetches twice a second: one that stopped fetching may have failed.
-        observed.append(Millis(found.brokers_fetched_at_ms + NEXT_FETCH_MS))
     problem, unknown = None, found.unknown
     if view.stale:
         problem = f"the job's newest status is {ms_text(view.age_ms or 0)} old"
-    elif since_ms is not None and any(at is None or at < since_ms for at in observed):
-        problem = f"the job has not observed the quorum, its log and the brokers since {utc_text(since_ms)}: ask again"
+    elif since_ms is not None and (found.observed_since_ms is None or found.observed_since_ms < since_ms):
+        problem = f"the job has not observed the quorum, its log and all nodes since {utc_text(since_ms)}: ask again"
     if problem is not None:
         unknown = (problem, *unknown)
     safe = False if counted.against else None if unknown else True

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from connectors.process.wall_clock import wall_ms
 from rules.evaluate import thresholds_for
 from rules.facts.quorum import Facts
 from rules.formatting import iso
-from rules.model.identifiers import Millis, NodeId
+from rules.model.identifiers import Millis
+from rules.model.quorum import Quorum
 from rules.notifications.route import Silence
 from streaming.status.build_status import job_cluster_status
 from streaming.status.status_store import StatusStore
@@ -367,15 +369,23 @@ def test_a_reason_is_left_out_by_its_name_and_announced_restarts_are_no_loop() -
         assert asked(None, silence)[0] is False, silence
 
 
-def test_a_broker_that_does_not_fetch_may_have_failed_since() -> None:
+def test_an_answer_rests_on_what_was_observed_of_each_node_since() -> None:
     quorum = situation("brokers 101,102,103")
-    view = FleetView(store=StatusStore(["prod"]), now_ms=lambda: quorum.now_ms)
-    view.store.put_status(job_cluster_status(Facts(quorum), thresholds_for({})), at_ms=quorum.now_ms)
-    present = view.present("prod")
-    assert present is not None
-    fetched = {one.node: one.brokers_fetched_at_ms for one in present.status.restarts} if present.status else {}
+    older = {at: replace(one, observed_at_ms=Millis(one.observed_at_ms - 20_000)) for at, one in quorum.probes.items()}
 
-    assert fetched[NodeId(1)] is None, "no broker"
-    answer = restart_json(present, "101", Millis((fetched[NodeId(101)] or 0) + 1_001))
-    assert answer is not None
-    assert (answer["safe"], answer["current"]) == (None, False)
+    def current(node: str, since_ms: int, seen: Quorum) -> bool:
+        view = FleetView(store=StatusStore(["prod"]), now_ms=lambda: quorum.now_ms)
+        view.store.put_status(job_cluster_status(Facts(seen), thresholds_for({})), at_ms=quorum.now_ms)
+        present = view.present("prod")
+        assert present is not None
+        answer = restart_json(present, node, Millis(since_ms))
+        assert answer is not None
+        assert answer["current"] or answer["safe"] is not True
+        return answer["current"]
+
+    oldest = min(one.observed_at_ms for one in quorum.probes.values())
+    assert current("1", oldest, quorum)
+    assert not current("1", oldest + 1_000_000, quorum)
+    assert not current("1", oldest, replace(quorum, probes=older)), "a controller may have stopped since its probe"
+    assert not current("101", oldest, replace(quorum, probes=older))
+    assert not current("101", quorum.now_ms + 1, quorum), "a broker may have stopped since its last fetch"

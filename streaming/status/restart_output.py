@@ -19,6 +19,7 @@ from rules.answers.worlds import Undecided
 from rules.claims.statement import claims_of
 from rules.evaluate import OBSERVATION_RULES
 from rules.facts.contact import dialled_endpoint
+from rules.facts.freshness import log_read_problem
 from rules.facts.quorum import Facts
 from rules.finding import Plain, Thresholds
 from rules.formatting import and_join, iso, needed_text, visible
@@ -183,7 +184,9 @@ def check_despite(name: str | None) -> None:
 
 def _check_known(state: ClusterState, node: int) -> None:
     quorum, nodes = state.quorum, state.facts.known_controllers
-    if state.answered and nodes and node not in restartable(state.facts):
+    # Which brokers there are, the log shows: until it is read, the answer is unknown.
+    unread = quorum.access.log and log_read_problem(quorum) is not None
+    if state.answered and nodes and not unread and node not in restartable(state.facts):
         raise UsageError(
             f"node {node} is unknown to the quorum; the controllers of cluster {quorum.cluster}: "
             f"{and_join(sorted(nodes), 20)}; its brokers: {and_join(sorted(quorum.brokers), 20)}"

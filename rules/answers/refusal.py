@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 from typing import Final
 
+from rules.claims.statement import statement
 from rules.formatting import plural, utc_text
 from rules.model.ages import CLOCKS_DIFFER_MS
 from rules.model.identifiers import Millis, NodeId
@@ -82,7 +83,7 @@ class Refusal:
     def __str__(self) -> str:
         """The reason, and until when it holds."""
         time = "" if self.ends_at_ms is None else f", at {utc_text(self.ends_at_ms)} if nothing happens before"
-        return self.why if self.until is None else f"{self.why}; not safe until {self.until}{time}"
+        return self.why if self.until is None else statement(self.why, f"; not safe until {self.until}{time}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from connectors.settings.secret import Secret
 from connectors.store.journal_writer import JournalWriter
 from rules.evaluate import thresholds_for
 from rules.facts.quorum import Facts
-from rules.model.identifiers import Endpoint, NodeId
+from rules.model.identifiers import Endpoint, Millis, NodeId
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 from streaming.cli import recorded_states
@@ -88,7 +88,7 @@ class Page(Server):
         if quorum is not None:
             status = job_cluster_status(Facts(quorum), thresholds_for({}))
             view.store.put_status(replace(status, cluster="a"), at_ms=quorum.now_ms)
-            view = replace(view, now_ms=lambda: quorum.now_ms)
+            view = replace(view, now_ms=lambda: Millis(quorum.now_ms - 60_000))
         super().__init__(("127.0.0.1", 0), [api(view)], access=PageAccess(token=Secret(text=TOKEN)))
 
     def __exit__(self, *_: object) -> None:

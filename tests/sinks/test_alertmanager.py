@@ -179,7 +179,7 @@ def test_two_clusters_with_one_id_have_alerts_of_their_own(
         folder.mkdir()
     deliveries = [TimedDelivery(opened(f"alertmanager:{alertmanager.url}", folder), folder) for folder in folders]
     of_job = {"dev": deliveries[0], "prod": deliveries[-1]}
-    began = {name: fired(subject, minutes_ago=1, cluster=name) for name in of_job}
+    began = {name: fired(subject, minutes_ago=1, cluster=name, names_cluster=True) for name in of_job}
     for name, delivery in of_job.items():
         assert delivery.deliver(began[name]) is None
 
@@ -188,7 +188,8 @@ def test_two_clusters_with_one_id_have_alerts_of_their_own(
         return sorted(labels["cluster"] for labels in listed if labels["subject"] == subject)
 
     eventually(lambda: active() == ["dev", "prod"], within_s=10)
-    ended = alert(subject, cluster="dev", started_at_ms=began["dev"].started_at_ms, resolved=True)
+    at_ms = began["dev"].started_at_ms
+    ended = alert(subject, cluster="dev", names_cluster=True, started_at_ms=at_ms, resolved=True)
     assert of_job["dev"].deliver(ended) is None
     eventually(lambda: active() == ["prod"], within_s=10)
 

@@ -98,8 +98,8 @@ def test_two_clusters_with_one_id_are_two_alerts_also_of_two_jobs(
         folder.mkdir()
         sink = local_pagerduty(server.url, Path(trusted.file), KEY).open(LINKS, folder)
         job = RecordingDispatcher(Ledger(job_database(folder)), [sink], deadline_s=30, patience_s=30)
-        for one in (alert("quorum", cluster=name), alert("quorum", cluster=name, resolved=True))[: 2 if ends else 1]:
-            job.deliver([one], NOON_MS)
+        for resolved in (False, True)[: 2 if ends else 1]:
+            job.deliver([alert("quorum", cluster=name, names_cluster=True, resolved=resolved)], NOON_MS)
     assert [(found.state, found.pages) for found in double.alerts] == [("resolved", 1), ("triggered", 1)]
     assert double.dropped == []
 

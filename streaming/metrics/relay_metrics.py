@@ -117,10 +117,10 @@ def relay_health(read: Callable[[], RelayNow]) -> Blueprint:
     @blueprint.get("/readyz")
     def readyz() -> ResponseReturnValue:
         forwarder = read().forwarder
+        if forwarder.stands_by and not forwarder.written:
+            return {"status": "ready: another relay writes the rows, and this one stands by"}
         if forwarder.counts.acknowledged_at is not None:
             return {"status": "ready"}
-        if forwarder.stands_by:
-            return {"status": "ready: another relay writes the rows, and this one stands by"}
         return {"status": "no row is acknowledged yet", "failing": forwarder.counts.failing}, 503
 
     return blueprint

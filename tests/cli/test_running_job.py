@@ -58,8 +58,12 @@ def runs(job: Checkpoint) -> Iterator[Checkpoint]:
         yield job
 
 
+AMPLE = ("--timeout", "8s")
+"""For a page that replays what the job knows, on a busy machine too."""
+
+
 def answer(verb: str, *more: str, cluster: str = "a=127.0.0.1:1") -> dict[str, Any]:
-    ended = kraftwatch(verb, *more, "--cluster", cluster, "--timeout", "1s", "--json")
+    ended = kraftwatch(verb, "--timeout", "1s", *more, "--cluster", cluster, "--json")
     assert ended.exception is None or isinstance(ended.exception, SystemExit), ended.exception
     found: dict[str, Any] = json.loads(ended.stdout)
     return {**found, "exit_code": ended.exit_code, "stderr": ended.stderr}
@@ -105,7 +109,7 @@ def page(job: Checkpoint, folder: Path) -> Iterator[tuple[str, ...]]:
 
 
 def test_a_query_continues_what_the_job_at_a_page_knows(page: tuple[str, ...]) -> None:
-    checked = answer("check", *page)
+    checked = answer("check", *page, *AMPLE)
 
     assert (checked["exit_code"], checked["source"]) == (2, "journal")
     assert "no-leader" in rules(checked)
@@ -121,8 +125,8 @@ def test_without_a_cluster_the_job_alone_is_asked_for_what_it_has_observed_since
                 writer.publish()
 
     with in_background(observe):
-        status = json.loads(kraftwatch("status", *page, "--timeout", "2", "--json").stdout)
-        asked = kraftwatch("safe-to-restart", "1", "--after", *page, "--timeout", "2", "--json")
+        status = json.loads(kraftwatch("status", *page, *AMPLE, "--json").stdout)
+        asked = kraftwatch("safe-to-restart", "1", "--after", *page, *AMPLE, "--json")
 
     assert (status["cluster"], status["leader_epoch"]) == ("a", 7)
     assert status["missing"] == ["the metadata log was not answered"], "the job of this test reads none"
@@ -134,7 +138,7 @@ def test_without_a_cluster_the_job_alone_is_asked_for_what_it_has_observed_since
 def test_the_job_answers_whether_a_node_may_be_restarted(job: Checkpoint, folder: Path) -> None:
     (folder / "token").write_text(TOKEN)
     with Page(job.journal, situation("restarts 2 4 every 2m", "brokers 101")) as server:
-        page = "--job", f"http://127.0.0.1:{server.port}", "--job-token-file", str(folder / "token"), "--timeout", "1s"
+        page = "--job", f"http://127.0.0.1:{server.port}", "--job-token-file", str(folder / "token"), *AMPLE
         refused = json.loads(kraftwatch("safe-to-restart", "1", *page, "--json").stdout)
         despite = kraftwatch("safe-to-restart", "1", *page, "--despite", "node-restarting")
         broker = kraftwatch("safe-to-restart", "101", *page)
@@ -151,7 +155,7 @@ def test_the_job_answers_whether_a_node_may_be_restarted(job: Checkpoint, folder
 
 
 def test_a_job_that_has_observed_nothing_since_is_no_answer(page: tuple[str, ...]) -> None:
-    ended = kraftwatch("check", *page, "--timeout", "2")
+    ended = kraftwatch("check", *page, *AMPLE)
 
     assert isinstance(ended.exception, JobPageError)
     assert "the job has recorded nothing of cluster a since 20" in str(ended.exception)

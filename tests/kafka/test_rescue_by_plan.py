@@ -147,7 +147,7 @@ def test_lost_majority_is_refused_with_what_remains(lab: MakeLab, tmp_path: Path
     assert f"Find controllers {others[0]} and {others[1]}, or their disks: with 1 more" in output
     assert f"The most complete log that remains is of controller {survivor}, up to offset {end} of epoch" in output
     assert "Records that were committed after it are on the lost disks only" in output
-    assert "Kafka has no tool that makes a quorum of a minority. What it offers is a new cluster" in output
+    assert f"plan a quorum of the voters that are left with --lost {others[0]},{others[1]}: it says" in output
     assert "$ " not in text.stdout, "no command"
     assert "the plan refuses the rescue: only 1 of 3" in str(refused.exception)
     assert sorted(path.name for path in quorum.node(survivor).metadata_log.iterdir()) == held

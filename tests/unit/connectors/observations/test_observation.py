@@ -13,7 +13,7 @@ STORED = {
     "LeaderView": "endpoint node this_cluster leader_id leader_epoch log other_voters",
     "FailedObservation": "source endpoint reason detail node damage leader_id",
     "WitnessRow": "version node cluster_id at_ms took_ms every_ms login peers dialled_by not_dialled leader_ahead_ms "
-    "directory_id listed_directory_ids free_bytes ends_start may_end_start",
+    "directory_id listed_directory_ids free_bytes ends_start may_end_start process_since_ms",
 }
 
 

@@ -158,7 +158,7 @@ UNRESOLVED = "unresolved"
 """So is the resolver of a controller's host, while its connections are open."""
 TIMERS = "timers"
 """The clock of a follower, which nothing but its own host shows."""
-UNSEEN = frozenset({UNUSED_PATHS, UNRESOLVED, TIMERS})
+UNOBSERVED = frozenset({UNUSED_PATHS, UNRESOLVED, TIMERS})
 """What the monitor cannot see, and only a row of that host shows (`kraftwatch witness`)."""
 
 

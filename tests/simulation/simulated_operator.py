@@ -237,7 +237,7 @@ class DataCluster:
         return apply(self.replay, [self.script.read(after_ms=PAST_MS)])
 
     def break_something(self) -> None:
-        """One fault, or what somebody does who reads no alert."""
+        """One fault, or what a person does who reads no alert."""
         random = self.random
         node = random.choice([*self.brokers])
         broker = self.brokers[node]

@@ -275,6 +275,8 @@ class GathererProcess:
             try:
                 return process.wait(1)
             except subprocess.TimeoutExpired:
+                # The rest of a line is written also if no other line follows.
+                self._write(b"")
                 newest = self._published()
                 waits = full_disk(self._logs) is not None
                 idle_s = 0 if newest != published or waits else idle_s + 1

@@ -1,13 +1,11 @@
 """A short hostile campaign finds nothing, and it finds faults that are planted."""
 
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from connectors.observations.log_event import VotersReplaced
 from streaming.config import loading
-from streaming.replay import probe_state
 from tests.hostile import flood_slope, hostile_case, monitored_path
 from tests.hostile.bad_configuration import reloads
 from tests.hostile.hostile_case import HostileCases, run_cases
@@ -70,9 +68,11 @@ def test_a_sentence_with_a_line_break_is_found(tmp_path: Path, monkeypatch: pyte
     assert any("not one sentence" in problem for problem in reloads(SEED, 200, tmp_path).problems)
 
 
-def test_a_flood_whose_records_cost_each_other_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def growth_if_kept(places: int) -> float:
-        monkeypatch.setattr(probe_state, "MOST_PLACES", places)
-        return flood_slope.growth(partial(flood_slope._rows, "failures at other places"), 200)[0]
+@pytest.mark.parametrize(("exponent", "problems"), [(1, 0), (2, len(flood_slope.OBSERVATION_FLOODS))])
+def test_a_flood_whose_records_cost_each_other_is_found(
+    monkeypatch: pytest.MonkeyPatch, exponent: int, problems: int
+) -> None:
+    monkeypatch.setattr(flood_slope, "RECORD_FLOODS", ())
+    monkeypatch.setattr(flood_slope, "_seconds", lambda _, count: count**exponent / 1_000)
 
-    assert growth_if_kept(10) < flood_slope.GROWTH < growth_if_kept(1_000_000)
+    assert len(flood_slope.measured().problems) == problems

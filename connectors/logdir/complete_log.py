@@ -21,7 +21,7 @@ from connectors.metadata.batch_writer import (
 )
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.field_readers import Values, read_fitting, schema_readers
-from connectors.metadata.record_framing import FRAME_VERSION, FramedRecord, framed_records, value_header
+from connectors.metadata.record_framing import FramedRecord, framed_records, value_header
 from connectors.metadata.record_schemas import record_schemas
 from connectors.observations.observation import Observation, ObservationKind
 from rules.model.identifiers import Endpoint, Epoch, NodeId, Offset
@@ -39,7 +39,7 @@ _OTHERS: Final = "rescue the other nodes, and this one fetches the log from thei
 _BEGIN: Final = 23
 _END: Final = 24
 _ABORT: Final = 25
-_MARKERS: Final = tuple(bytes((FRAME_VERSION, type_)) for type_ in (_BEGIN, _END, _ABORT))
+_MARKERS: Final = frozenset((_BEGIN, _END, _ABORT))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,18 +188,20 @@ class _Reading:
         self._epoch_ends[epoch] = Offset(batch.last_offset + 1)
 
     def _add_records(self, chunk: bytes, batch: RecordBatch, *, in_snapshot: bool) -> None:
-        if not any(marker in chunk[batch.body : batch.end] for marker in _MARKERS):
+        records: list[tuple[Offset, int, bytes]] = []
+        for record in framed_records(chunk, batch):
+            offset = Offset(batch.base_offset + record.delta)
+            try:
+                records.append((offset, *_metadata_value(chunk, record)))
+            except UndecodableError as problem:
+                file = self._file_at(offset, in_snapshot=in_snapshot)
+                raise UsageError(f"{file}: the record at offset {offset} {problem}") from None
+        if all(type_ not in _MARKERS for _, type_, _ in records):
             self._keep(CommittedBatch(content=chunk[batch.position : batch.end], records=batch.record_count))
             return
         run: list[RecordContent] = []
-        for record in framed_records(chunk, batch):
-            offset = batch.base_offset + record.delta
-            try:
-                type_, value = _metadata_value(chunk, record)
-            except UndecodableError as problem:
-                file = self._file_at(offset, in_snapshot=in_snapshot)
-                raise UsageError(f"{file}: the record at offset {offset} {problem}: {_OTHERS}") from None
-            if type_ not in (_BEGIN, _END, _ABORT):
+        for offset, type_, value in records:
+            if type_ not in _MARKERS:
                 run.append(RecordContent(None, value))
                 continue
             self._keep_run(run, batch)
@@ -272,14 +274,22 @@ def _metadata_value(chunk: bytes, record: FramedRecord) -> tuple[int, bytes]:
     """Returns the type of a metadata record, and its value with the type.
 
     Raises:
-        UndecodableError: it is no metadata record.
+        UndecodableError: it is no metadata record, or one of a later Kafka, which may not be valid in a snapshot.
     """
     if record.fault is not None or record.value is None or record.key is not None:
-        raise UndecodableError(f"cannot be read ({record.fault or 'it has a key or no value'})")
+        raise UndecodableError(f"cannot be read ({record.fault or 'it has a key or no value'}): {_OTHERS}")
     try:
-        type_, _, _ = value_header(chunk, *record.value)
+        type_, version, _ = value_header(chunk, *record.value)
     except UndecodableError as problem:
-        raise UndecodableError(f"cannot be read ({problem})") from None
+        raise UndecodableError(f"cannot be read ({problem}): {_OTHERS}") from None
+    known = record_schemas()
+    schema = known.records.get(type_)
+    if schema is None or version not in schema.versions:
+        what = f"type {type_}" if schema is None else f"version {version} of {schema.name}"
+        raise UndecodableError(
+            f"is of {what}, which is not known to {known.known_to}, so whether a snapshot may hold it is unknown: "
+            "a newer kraftwatch may know it; nothing was changed"
+        )
     return type_, chunk[slice(*record.value)]
 
 

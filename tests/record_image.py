@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from connectors.observations.log_event import (
     BrokerChanged,
+    BrokerMinInSyncReplicasSet,
     BrokerUnregistered,
     ControllerUnregistered,
     ElrCleared,
@@ -66,7 +67,7 @@ class RecordImage:
     brokers: dict[int, BrokerRegistration] = field(default_factory=dict)
     topics: dict[str, TopicCreated] = field(default_factory=dict)
     partitions: dict[Position, PartitionSet] = field(default_factory=dict)
-    configs: dict[str | None, MinInSyncReplicasSet] = field(default_factory=dict)
+    configs: dict[str | int | None, MinInSyncReplicasSet | BrokerMinInSyncReplicasSet] = field(default_factory=dict)
     throttles: dict[tuple[str | None, int | None, str], ThrottleSet] = field(default_factory=dict)
     recoveries: dict[Position, RecoveryBeginning] = field(default_factory=dict)
     zk_migration: dict[type, ZkMigrationChanged] = field(default_factory=dict)
@@ -169,6 +170,12 @@ class RecordImage:
         if event.is_set:
             self.throttles[event.topic, event.broker, event.setting] = event
 
+    def _set_min_isr(self, event: MinInSyncReplicasSet | BrokerMinInSyncReplicasSet) -> None:
+        key = event.topic if isinstance(event, MinInSyncReplicasSet) else event.broker
+        self.configs.pop(key, None)
+        if event.value is not None:
+            self.configs[key] = event
+
     def _remove_topic(self, event: TopicRemoved) -> None:
         name = self.topics.pop(event.topic_id).name
         self.configs.pop(name, None)
@@ -184,10 +191,8 @@ class RecordImage:
                         self.partitions[position] = replace(_next_epoch(one), elr=(), last_known_elr=())
             case ThrottleSet():
                 self._set_throttle(event)
-            case MinInSyncReplicasSet():
-                self.configs.pop(event.topic, None)
-                if event.value is not None:
-                    self.configs[event.topic] = event
+            case MinInSyncReplicasSet() | BrokerMinInSyncReplicasSet():
+                self._set_min_isr(event)
             case PartitionSet():
                 self.partitions[event.topic_id, event.partition] = event
                 self.recoveries.pop((event.topic_id, event.partition), None)

@@ -25,6 +25,7 @@ from connectors.metadata.value_limits import (
 )
 from connectors.observations.log_event import (
     BrokerChanged,
+    BrokerMinInSyncReplicasSet,
     BrokerUnregistered,
     ControllerUnregistered,
     ElrCleared,
@@ -182,23 +183,24 @@ _THROTTLES: Final = {
 
 
 def _config_set(at: RecordPosition, values: Values) -> Event | None:
-    """Returns the min.insync.replicas of a topic or of the cluster, or a throttle; None for another key, and the
-    min.insync.replicas of one broker."""
+    """Returns the min.insync.replicas of a topic, of the cluster or of one broker, or a throttle; None for another
+    key."""
     kind, resource, value = values["resource_type"], values["resource_name"], values["value"]
-    if values["name"] in _THROTTLES.get(kind, ()) and (kind == _TOPIC or not resource or resource.isdecimal()):
-        broker = None if kind == _TOPIC or not resource else valid_node("broker id", int(resource))
-        topic = resource if kind == _TOPIC else None
+    if kind not in _THROTTLES or not (kind == _TOPIC or not resource or resource.isdecimal()):
+        return None
+    broker = None if kind == _TOPIC or not resource else valid_node("broker id", int(resource))
+    topic = resource if kind == _TOPIC else None
+    if values["name"] in _THROTTLES[kind]:
         return ThrottleSet(at=at, topic=topic, broker=broker, setting=values["name"], is_set=value is not None)
-    if values["name"] != MIN_ISR or not (kind == _TOPIC or (kind == _BROKER and not resource)):
+    if values["name"] != MIN_ISR:
         return None
     if value is not None and not is_min_isr(MIN_ISR.encode(), value.encode()):
         # Overwritten by a kraftwatch that did not need it.
         return None
-    return MinInSyncReplicasSet(
-        at=at,
-        topic=resource if kind == _TOPIC else None,
-        value=None if value is None else valid_number(MIN_ISR, int(value), 1),
-    )
+    number = None if value is None else valid_number(MIN_ISR, int(value), 1)
+    if broker is not None:
+        return BrokerMinInSyncReplicasSet(at=at, broker=broker, value=number)
+    return MinInSyncReplicasSet(at=at, topic=topic, value=number)
 
 
 def _partition_set(at: RecordPosition, values: Values) -> Event:

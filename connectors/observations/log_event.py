@@ -177,6 +177,16 @@ class MinInSyncReplicasSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerMinInSyncReplicasSet:
+    """ConfigRecord of one broker's min.insync.replicas, which holds for the partitions that it leads."""
+
+    at: RecordPosition
+    broker: NodeId
+    value: int | None
+    """None: the configuration is removed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ThrottleSet:
     """ConfigRecord of a setting that slows replication down (KIP-73); its value is not needed."""
 
@@ -294,6 +304,7 @@ LogEvent: TypeAlias = (
     | PartitionChanged
     | ElrCleared
     | MinInSyncReplicasSet
+    | BrokerMinInSyncReplicasSet
     | ThrottleSet
     | ProducerIdsAllocated
     | ZkMigrationChanged
@@ -322,6 +333,7 @@ LOG_EVENT_TYPES: Final[Mapping[type, str]] = {
     PartitionChanged: "partition-changed",
     ElrCleared: "elr-cleared",
     MinInSyncReplicasSet: "min-in-sync-replicas-set",
+    BrokerMinInSyncReplicasSet: "broker-min-in-sync-replicas-set",
     ThrottleSet: "throttle-set",
     ProducerIdsAllocated: "producer-ids-allocated",
     ZkMigrationChanged: "zk-migration-changed",

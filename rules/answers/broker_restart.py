@@ -9,7 +9,7 @@ is unavailable whenever its broker restarts: that is noted, and with `strict` a 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Final
 
 from rules.answers.refusal import Against, Announced, Refusal
@@ -104,6 +104,7 @@ def broker_restart(facts: Facts, node: NodeId, terms: RestartTerms) -> BrokerRes
             *_silent(facts, node, terms),
             *_no_leader_yet(facts, node),
             *_unknown_min_isr(facts, node, groups.unknown),
+            *_stricter_min_isrs(facts),
         ),
         notes=tuple(notes),
         partitions=AffectedPartitions(
@@ -259,6 +260,18 @@ def _unknown_min_isr(facts: Facts, node: NodeId, unknown: Sequence[NeededReplica
             f"{least} or more in the brokers' server.properties, producers with acks=all are refused; to find out, "
             f"kafka-configs.sh --bootstrap-server {broker_bootstrap(facts, (node,))} --describe --all --entity-type "
             f"brokers --entity-name {node} shows it: set it as min_isr of the cluster, or give it with --min-isr"
+        )
+
+
+def _stricter_min_isrs(facts: Facts) -> Iterator[str]:
+    stricter = facts.quorum.stricter_min_isrs
+    if stricter:
+        shown = ", ".join(f"broker {broker} ({value})" for broker, value in islice(stricter.items(), _MOST_NAMED))
+        more = f" and {len(stricter) - _MOST_NAMED} more" if len(stricter) > _MOST_NAMED else ""
+        yield (
+            f"these brokers have a greater min.insync.replicas of their own, which is not counted: {shown}{more}; for "
+            f"an answer, set it for all brokers (kafka-configs.sh --alter --entity-type brokers --entity-default) and "
+            "delete their own"
         )
 
 

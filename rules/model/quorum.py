@@ -136,6 +136,9 @@ class Quorum:
     """Ordered by their beginning; replay bounds their number, and keeps the oldest ones."""
     throttles: tuple[Throttle, ...] = ()
     """What slows replication down: of topics and brokers, ordered by name; replay bounds their number."""
+    stricter_min_isrs: Mapping[NodeId, int] = field(default_factory=dict)
+    """The min.insync.replicas of the registered brokers that have a greater one of their own than the cluster's: it
+    holds for the topics without one that the broker leads, and is not counted in any sum. Ordered by broker."""
     zk_migration: ZkMigration | None = None
     """None: the log has no record of one."""
     open_transaction: OpenTransaction | None = None

@@ -58,6 +58,8 @@ class Image:
     out_of_sync: tuple[OutOfSyncReplicas, ...] = ()
     brokers_down: tuple[BrokerPartitions, ...] = ()
     min_isr: int | None = None
+    broker_min_isrs: Mapping[NodeId, int] = field(default_factory=dict)
+    """The min.insync.replicas that is set for one broker."""
     offline_directories: tuple[OfflineDirectory, ...] = ()
     reassignments: tuple[Reassignment, ...] = ()
     throttles: Mapping[str, Throttle] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from connectors.metadata.value_limits import (
 )
 from connectors.observations.log_event import (
     BrokerChanged,
+    BrokerMinInSyncReplicasSet,
     BrokerUnregistered,
     ControllerUnregistered,
     FeatureLevelSet,
@@ -51,13 +52,15 @@ Registration: TypeAlias = (
     | ProducerIdsAllocated
     | ZkMigrationChanged
 )
-Data: TypeAlias = PartitionOrTopic | Registration | ThrottleSet
+Data: TypeAlias = PartitionOrTopic | Registration | BrokerMinInSyncReplicasSet | ThrottleSet
 Record: TypeAlias = Control | Data | TransactionBegan | TransactionEnded | UnknownRecords
 
 METADATA_VERSION = "metadata.version"
 MOST_THROTTLES = 1_000
 """The topics and brokers whose throttles are kept: as many as partitions that are reassigned."""
-_Changed: TypeAlias = Literal["features", "controllers", "brokers", "throttles"]
+MOST_MIN_ISRS = 1_000
+"""The brokers whose own min.insync.replicas is kept."""
+_Changed: TypeAlias = Literal["features", "controllers", "brokers", "throttles", "broker_min_isrs"]
 """The mappings of an image that records change."""
 
 
@@ -225,6 +228,8 @@ class Log:
                 self.image = replace(self.image, history=history)
         elif isinstance(record, ThrottleSet):
             self._set_throttle(record)
+        elif isinstance(record, BrokerMinInSyncReplicasSet):
+            self._set_broker_min_isr(record)
         else:
             self._apply_registration(record, self.origin or record.at)
 
@@ -339,6 +344,14 @@ class Log:
         elif known is not None or len(self.image.throttles) < MOST_THROTTLES:
             throttle = Throttle(topic=record.topic, broker=record.broker, settings=tuple(sorted(settings)))
             self._own("throttles")[name] = throttle
+
+    def _set_broker_min_isr(self, record: BrokerMinInSyncReplicasSet) -> None:
+        """Applies a ConfigRecord of one broker's min.insync.replicas; those of the first MOST_MIN_ISRS are kept."""
+        known = self._own("broker_min_isrs")
+        if record.value is None:
+            known.pop(record.broker, None)
+        elif record.broker in known or len(known) < MOST_MIN_ISRS:
+            known[record.broker] = record.value
 
     def _remove_throttle(self, record: TopicRemoved) -> None:
         """Removes the throttle of a topic that is removed, as its other settings."""

@@ -62,6 +62,11 @@ def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
         brokers_down={partitions.broker: partitions for partitions in image.brokers_down},
         offline_directories=image.offline_directories,
         reassignments=image.reassignments,
+        stricter_min_isrs={
+            broker: value
+            for broker, value in sorted(image.broker_min_isrs.items())
+            if broker in image.brokers and value > (image.min_isr or 1)
+        },
         throttles=tuple(image.throttles[name] for name in sorted(image.throttles)),
         zk_migration=image.zk_migration,
         open_transaction=_open_transaction(state),

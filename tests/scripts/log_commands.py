@@ -3,6 +3,7 @@
 from typing import TypedDict
 
 from connectors.observations.log_event import (
+    BrokerMinInSyncReplicasSet,
     BrokerUnregistered,
     ControllerUnregistered,
     ElrCleared,
@@ -218,10 +219,13 @@ def _producer_ids(log: LogScript, words: Words) -> None:
 
 @record("config")
 def _config(log: LogScript, words: Words) -> None:
-    """config orders min-isr 2, config cluster min-isr none: min.insync.replicas of a topic, or else of its others."""
+    """config orders min-isr 2, config cluster min-isr none, config 101 min-isr 2: of a topic, all others, a broker."""
     topic, value = words.word(), words.option("min-isr")
     at = log.at()
     number = None if value in (None, "none") else int(value)
+    if topic.isdecimal():
+        log.write(BrokerMinInSyncReplicasSet(at=at, broker=NodeId(int(topic)), value=number))
+        return
     log.write(MinInSyncReplicasSet(at=at, topic=None if topic == "cluster" else topic, value=number))
 
 

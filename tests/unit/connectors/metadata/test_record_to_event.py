@@ -12,6 +12,7 @@ from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, FieldType
 from connectors.metadata.record_to_event import CONVERTERS, NEEDED_TEXT
 from connectors.observations.log_event import (
     BrokerChanged,
+    BrokerMinInSyncReplicasSet,
     BrokerUnregistered,
     ControllerUnregistered,
     ElrCleared,
@@ -164,6 +165,10 @@ def partition_changed(**given: Any) -> PartitionChanged:
         (
             metadata_value(4, 0, resource_type=4, resource_name="", name="min.insync.replicas", value=None),
             MinInSyncReplicasSet(at=AT, topic=None, value=None),
+        ),
+        (
+            metadata_value(4, 0, resource_type=4, resource_name="101", name="min.insync.replicas", value="2"),
+            BrokerMinInSyncReplicasSet(at=AT, broker=NodeId(101), value=2),
         ),
         (
             metadata_value(

@@ -45,10 +45,8 @@ from rules.remedies.remedy_commands import after_election, with_legend
 from rules.remedies.start_conditions import start_conditions
 from rules.remedies.start_log import with_log_lines
 from rules.remedies.step import started
-from rules.rule import DeclaredRule, JobRule, Rule
+from rules.rule import NO_LEADER, DeclaredRule, JobRule, Rule
 
-NO_LEADER = "no-leader"
-"""The rule whose finding explains those of most others (`Rule.without_leader`)."""
 BLIND = "monitor-blind"
 """The rule about the monitor itself: a rule that fails is reported under this id."""
 INHIBITED = "inhibited by "

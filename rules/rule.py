@@ -5,9 +5,12 @@ from dataclasses import dataclass
 
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
-from rules.finding import Draft, RuleResult, Threshold, Thresholds, clear
+from rules.finding import Draft, RuleResult, Severity, Threshold, Thresholds, clear
 from rules.model.job_state import JobState
 from rules.model.subject import Subject
+
+NO_LEADER = "no-leader"
+"""The rule about a total outage: its finding explains those of most others (`Rule.without_leader`)."""
 
 
 def _no_results(_observed: Facts | JobState, _thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -51,6 +54,14 @@ class DeclaredRule:
     def thresholds(self) -> tuple[Threshold, ...]:
         """Every threshold: `hold`, `clear`, and those that only this rule reads."""
         return (self.hold, clear(), *self.further_thresholds)
+
+
+def urgency(rule: DeclaredRule | None, severity: Severity) -> tuple[int, bool, bool]:
+    """Sorts findings and alerts: the worst first, a total outage before others, what is true now before what happened.
+
+    `rule`: None for one that no longer exists.
+    """
+    return -severity.rank, rule is None or rule.id != NO_LEADER, rule is not None and rule.looks_back
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,11 @@ rules explains the other (`Rule.inhibited_by`, `Rule.grouped_with`), or if both 
 incident.
 
 A critical alert has to reach a person who has acknowledged the incident: it joins only what it is part of. That is an
-incident with a rule that explains it; one that began with it or after it, or up to two minutes before, if one of the
-two rules explains the other; and one that is not critical yet, if an alert of it has the same cause: the two rules are
-grouped or name the same failed node, and the alert is a warning that is not about other nodes. An info says what is no
-fault, such as a controlled shutdown, and explains no outage an hour later. Otherwise it opens a new incident. An
-incident that becomes critical while it is open *escalates*: services that page people get a new page for it
-(`deduplication_key`).
+incident with a rule that explains it; one whose page began with it or after it, or up to two minutes before; and one
+that is not critical yet, if an alert of it has the same cause: the two rules are grouped or name the same failed node,
+and the alert is a warning that is not about other nodes. An info says what is no fault, such as a controlled shutdown,
+and explains no outage an hour later. Otherwise it opens a new incident. An incident that becomes critical while it is
+open *escalates*: services that page people get a new page for it (`deduplication_key`).
 
 If too many incidents were opened within a short time (for example, a whole site is down), further alerts of any
 cluster share one incident, the storm incident: one page for two hundred alerts is more useful than two hundred pages.
@@ -36,11 +35,9 @@ from rules.rule import DeclaredRule
 STORM_AT = 20
 """When this many incidents were opened within the window, further ones are merged."""
 STORM_WINDOW_MS = Millis(600_000)
-SAME_FAULT_MS = Millis(15_000)
-"""A critical alert that began so soon after an incident may be the same fault: brokers are fenced, and voters stop
-fetching, up to a session timeout (9 s) apart."""
 ONE_CAUSE_MS = Millis(120_000)
-"""The same where one of the two explains the other: a fault that spreads is one page."""
+"""A critical alert that began so soon after what the newest page of an incident is about may be the same fault: a fault
+that spreads is one page. It counts from the page, so that a chain of faults does not go on without another one."""
 RECOVERY_MS = Millis(30_000)
 """How long nothing critical fires before a page is over. So long a consequence is held back after its cause resolved,
 too: its own alert resolves within the clear time."""
@@ -58,8 +55,7 @@ def deduplication_key(incident: str, escalations: int = 0) -> str:
 class _FiringAlert:
     rule: str
     started_at_ms: Millis
-    critical_since_ms: Millis | None
-    """None: it is not critical."""
+    is_critical: bool
     failed: frozenset[tuple[ClusterKey, NodeId]]
     """The failed nodes that it names: the cluster, and their ids."""
     about: frozenset[NodeId]
@@ -76,17 +72,14 @@ class _OpenIncident:
     critical_at_ms: Millis | None = None
     """The newest transition to or from critical; None: it was never critical."""
 
-    @property
-    def critical_since_ms(self) -> Millis | None:
-        """When the incident's newest critical alert became critical; None: no alert is."""
-        times_ms = (alert.critical_since_ms for alert in self.firing.values())
-        return max((at_ms for at_ms in times_ms if at_ms is not None), default=None)
+    page_since_ms: Millis | None = None
+    """Since when the alert was critical that made it critical, or that escalated it last; None: no alert is."""
 
     @property
     def reference_ms(self) -> Millis:
-        """The time with which a critical alert is compared: its newest critical alert, or else its beginning."""
-        since_ms = self.critical_since_ms
-        return min(alert.started_at_ms for alert in self.firing.values()) if since_ms is None else since_ms
+        """The time with which a critical alert is compared: that of its page, or else its beginning."""
+        began_ms = min(alert.started_at_ms for alert in self.firing.values())
+        return began_ms if self.page_since_ms is None else self.page_since_ms
 
 
 class IncidentGrouper:
@@ -139,16 +132,16 @@ class IncidentGrouper:
             self._count_opened(incident, at_ms)
             found = self._open[incident] = _OpenIncident()
         before = found.firing.pop(id_, None)
-        was_critical = before is not None and before.critical_since_ms is not None
+        was_critical = before is not None and before.is_critical
+        is_critical = firing and alert.severity is Severity.CRITICAL
+        if is_critical and not was_critical:
+            self._becomes_critical(found, alert, before)
         if firing:
-            since_ms = _critical_since_ms(alert, before)
-            if before is not None or found.firing:
-                found.escalations += self._escalates(found, alert, since_ms, was_critical=was_critical)
             found.escalations = max(found.escalations, escalations)
             found.firing[id_] = _FiringAlert(
                 rule=alert.rule,
                 started_at_ms=alert.started_at_ms,
-                critical_since_ms=since_ms,
+                is_critical=is_critical,
                 failed=_failed_nodes(alert),
                 about=_nodes(alert),
                 is_fault=alert.severity is not Severity.INFO,
@@ -156,7 +149,9 @@ class IncidentGrouper:
             self._incident_of[alert.fingerprint] = same_rule[id_] = incident
         else:
             same_rule.pop(id_, None)
-        if was_critical or (firing and alert.severity is Severity.CRITICAL):
+        if not any(each.is_critical for each in found.firing.values()):
+            found.page_since_ms = None
+        if was_critical or is_critical:
             found.critical_at_ms = alert.observed_at_ms
         if not found.firing:
             if incident == self._storm_incident:
@@ -176,29 +171,27 @@ class IncidentGrouper:
         del self._open[incident]
         self._incident_of = {alert: one for alert, one in self._incident_of.items() if one != incident}
 
-    def _escalates(self, found: _OpenIncident, alert: Alert, since_ms: Millis | None, *, was_critical: bool) -> bool:
-        """Returns whether a transition makes an incident worse than a person may have acknowledged."""
-        if since_ms is None or was_critical:
-            return False
-        newest_ms = found.critical_since_ms
-        if newest_ms is None:
+    def _becomes_critical(self, found: _OpenIncident, alert: Alert, before: _FiringAlert | None) -> None:
+        since_ms = alert.started_at_ms if before is None else alert.observed_at_ms
+        is_new = before is None and not found.firing
+        escalates = not is_new and self._escalates(found, alert, since_ms)
+        found.escalations += escalates
+        if escalates or found.page_since_ms is None:
+            found.page_since_ms = since_ms
+
+    def _escalates(self, found: _OpenIncident, alert: Alert, since_ms: Millis) -> bool:
+        """Returns whether an alert that is critical since then makes an incident worse than what was acknowledged."""
+        if found.page_since_ms is None:
             recently = found.critical_at_ms is not None and alert.observed_at_ms - found.critical_at_ms <= RETURN_MS
             return not recently
         rule = self._rules.get(alert.rule)
         related = (*rule.inhibited_by, *rule.grouped_with) if rule else ()
         explained = any(
-            each.critical_since_ms is not None and (each.rule in related or fingerprint == alert.fingerprint)
+            each.is_critical and (each.rule in related or fingerprint == alert.fingerprint)
             for (fingerprint, _), each in found.firing.items()
         )
         in_storm = self._storm_incident is not None and found is self._open.get(self._storm_incident)
-        return not explained and not in_storm and since_ms - newest_ms > self._same_fault_ms(alert, found)
-
-    def _same_fault_ms(self, alert: Alert, found: _OpenIncident) -> Millis:
-        """Returns how long after an incident an alert may begin and be the same fault: longer if it and an alert of
-        another rule there explain each other, or are grouped."""
-        related = self._related.get(alert.rule, ())
-        explains = any(each.rule != alert.rule and each.rule in related for each in found.firing.values())
-        return ONE_CAUSE_MS if explains else SAME_FAULT_MS
+        return not explained and not in_storm and since_ms - found.page_since_ms > ONE_CAUSE_MS
 
     def _joinable(self, alert: Alert) -> Iterator[str]:
         """Yields the open incidents that an alert belongs to: of its cause, of the same node, of what is related."""
@@ -222,10 +215,10 @@ class IncidentGrouper:
     def _is_part_of(self, alert: Alert, found: _OpenIncident, related: Sequence[_FiringAlert]) -> bool:
         """Returns whether an alert belongs to an open incident. `related`: those of it that may have the same cause."""
         began_after_ms = alert.started_at_ms - found.reference_ms
-        if alert.severity is not Severity.CRITICAL or began_after_ms <= self._same_fault_ms(alert, found):
+        if alert.severity is not Severity.CRITICAL or began_after_ms <= ONE_CAUSE_MS:
             return True
         about = _nodes(alert)
-        return found.critical_since_ms is None and any(
+        return found.page_since_ms is None and any(
             each.is_fault and (not about or not each.about or not each.about.isdisjoint(about)) for each in related
         )
 
@@ -249,15 +242,6 @@ class IncidentGrouper:
         while self._opened_at_ms and not 0 <= at_ms - self._opened_at_ms[0] < STORM_WINDOW_MS:
             self._opened_at_ms.popleft()
         return len(self._opened_at_ms)
-
-
-def _critical_since_ms(alert: Alert, before: _FiringAlert | None) -> Millis | None:
-    """Returns since when a firing alert is critical: from its beginning, or since it became critical."""
-    if alert.severity is not Severity.CRITICAL:
-        return None
-    if before is None:
-        return alert.started_at_ms
-    return alert.observed_at_ms if before.critical_since_ms is None else before.critical_since_ms
 
 
 def _failed_nodes(alert: Alert) -> frozenset[tuple[ClusterKey, NodeId]]:

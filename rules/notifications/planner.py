@@ -45,7 +45,7 @@ from rules.notifications.notification import (
     alert_histories,
 )
 from rules.notifications.route import Hold, Silence, SilenceOfService
-from rules.rule import DeclaredRule
+from rules.rule import DeclaredRule, urgency
 
 UPDATE_INTERVAL_MS = Millis(60_000)
 """How long minor changes of one incident are collected, and the shortest time between two notifications of them."""
@@ -255,7 +255,9 @@ class NotificationPlanner:
         notified = _open_in_sink(listed)
         if not notified:
             return NotifyReason.FIRING
-        if _is_worse([alert for alert in new if alert.state is AlertState.FIRING], notified):
+        fired, known = [alert for alert in new if _fires(alert)], {alert.fingerprint for alert in notified}
+        # What expires is in a service that groups by itself: it gets each alert at once.
+        if _is_worse(fired, notified) or (self._expires and any(alert.fingerprint not in known for alert in fired)):
             return NotifyReason.CHANGED
         # A wall clock that was set back must not delay an update.
         collected_since = [min(alert.observed_at_ms for alert in new)]
@@ -265,9 +267,8 @@ class NotificationPlanner:
 
     def _root_cause_order(
         self, alert: Alert, rules: Counter[str], ended_ms: Millis
-    ) -> tuple[bool, bool, int, bool, int, int, Millis]:
-        """Sorts firing before resolved, the worst of those first, then what is true now before what has happened, then
-        by number of explaining alerts, then the oldest.
+    ) -> tuple[bool, bool, int, list[bool], int, int, Millis]:
+        """Sorts firing before resolved, those by `urgency`, then by number of explaining alerts, then the oldest.
 
         An alert that resolved long before the newest transition is last: its text says what was true then.
         """
@@ -276,9 +277,8 @@ class NotificationPlanner:
         explained_by = sum(rules[cause] for cause in set(causes))
         resolved = alert.state is AlertState.RESOLVED
         former = resolved and ended_ms - alert.observed_at_ms > RECOVERY_MS
-        rank = -alert.severity.rank
-        looks_back = rule is not None and rule.looks_back
-        return resolved, former, 0 if resolved else rank, looks_back, explained_by, rank, alert.started_at_ms
+        rank, *order = urgency(rule, alert.severity)
+        return resolved, former, 0 if resolved else rank, order, explained_by, rank, alert.started_at_ms
 
 
 def _ended_silences(holds: Iterable[Hold], now_ms: Millis) -> Sequence[Silence]:

@@ -12,9 +12,10 @@ from enum import StrEnum
 from rules.answers.worlds import undecided_text
 from rules.claims.claim import Question, claim
 from rules.claims.words import clause, sentence
-from rules.evaluate import OBSERVATION_RULES, RECORDS_AT_RISK_RULES
+from rules.evaluate import ALL_RULES, OBSERVATION_RULES, RECORDS_AT_RISK_RULES
 from rules.finding import Finding, Severity
 from rules.formatting import plural
+from rules.rule import urgency
 from streaming.status.cluster_status import ClusterStatus, FindingStatus, StatusSource
 
 _QUESTIONS = {"failures_left": Question.FAILURES, "electable": Question.ELECTABLE}
@@ -102,5 +103,5 @@ def worst(each: Iterable[Health]) -> Health:
 
 
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Returns critical findings, then warnings, then infos; equal severities keep their order."""
-    return tuple(sorted(findings, key=lambda one: -one.severity.rank))
+    """Returns the findings by `urgency`; equal ones keep their order."""
+    return tuple(sorted(findings, key=lambda one: urgency(ALL_RULES[one.rule], one.severity)))

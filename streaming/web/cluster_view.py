@@ -15,12 +15,13 @@ from connectors.sinks.alert_json import alert_object, silence_to_json
 from rules.alert import Alert, AlertState
 from rules.answers.refusal import being_restarted, decided
 from rules.claims.claim import Claim, Question, yes_or_no
-from rules.evaluate import INHIBITED, OBSERVATION_RULES
+from rules.evaluate import ALL_RULES, INHIBITED, OBSERVATION_RULES
 from rules.finding import Severity
 from rules.formatting import duration, iso, ms_text, utc_text
 from rules.model.identifiers import Millis
 from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.route import Silence
+from rules.rule import NO_LEADER, urgency
 from streaming.status.cluster_status import (
     ClusterStatus,
     PendingCondition,
@@ -35,7 +36,6 @@ from streaming.status.restart_output import announcements
 from streaming.status.status_store import EndedRecovery, ReceivedStatus
 from streaming.web.api_objects import ClusterObject, ClusterRow, RestartObject
 
-NO_LEADER = "no-leader"
 STALE_MS = Millis(30_000)
 """A cluster with an older status is unknown."""
 STARTING = "Starting: no observation of this cluster has been evaluated yet"
@@ -64,10 +64,12 @@ class ClusterView:
 
     @cached_property
     def firing(self) -> Sequence[Alert]:
-        """The newest transition of each firing alert: most severe first, then oldest first."""
+        """The newest transition of each firing alert, by `urgency`, then oldest first."""
         newest = {alert.fingerprint: alert for alert in self.history}
         firing = (alert for alert in newest.values() if alert.state is AlertState.FIRING)
-        return tuple(sorted(firing, key=lambda alert: (-alert.severity.rank, alert.started_at_ms)))
+        return tuple(
+            sorted(firing, key=lambda one: (urgency(ALL_RULES.get(one.rule), one.severity), one.started_at_ms))
+        )
 
     @property
     def status(self) -> ClusterStatus | None:

@@ -12,18 +12,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from typer.testing import Result
+
+from connectors.delivery.ledger import Ledger
+from connectors.sinks.sink import DeliveryMode
+from connectors.sinks.slack_blocks import headline
+from connectors.store.tables import job_database
 from deploy.lab import LabError
 from rules.alert import Alert, AlertState
 from rules.claims.claim import NO, Question
 from rules.evaluate import thresholds_for
 from rules.finding import HOLD, Severity
 from rules.model.identifiers import Millis
+from streaming.status.build_status import job_cluster_status
+from streaming.status.status_store import ReceivedStatus
+from streaming.web.cluster_view import ClusterView
 from tests.chaos.chaos_lab import ChaosLab
 from tests.chaos.outages import OUTAGES, Outage
 from tests.cli import program
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer
 from tests.kafka.monitored_cluster import MonitoredCluster, monitored_cluster_of
+from tests.recording_dispatcher import RecordingDispatcher
+from tests.unit.connectors.sinks.sink_alerts import RecordingSink
 
 RULE = "no-leader"
 BLIND = "monitor-blind"
@@ -38,6 +49,8 @@ NEW_RECORDS = 2
 _HEALTHY_S = 120.0
 _UNKNOWN = 3
 _CLEAR_S = 10.0
+_BEGINNING = 60
+"""So many characters of a long summary are in Slack's header in any case."""
 
 
 @dataclass(kw_only=True)
@@ -86,6 +99,7 @@ class ChaosOutages:
             forms += 1
             self._observe(FORM_S, before)
             checked = checked or self._check(outage)
+            self._compare_headlines(outage)
             self._print_views(f"{outage.name}, form {forms}")
         ended_ms = time.time() * 1_000
 
@@ -107,18 +121,51 @@ class ChaosOutages:
         pages = [line for line in sent if line.startswith("firing")]
         if len(pages) != 1:
             self.problems.append(f"{outage.name}: {len(pages)} pages: {sent}")
+        self._compare_headers(outage)
         row = (
             f"{outage.name}: {forms} forms, page after {after_s:.1f} s, {len(pages)} pages; {checked}; {first.summary}"
         )
         self.rows.append(row)
         self.say(row)
 
+    def _compare_headlines(self, outage: Outage) -> None:
+        """The first that the page and the commands say is the outage, if they say it at all."""
+        monitor, now_ms = self._monitor.monitor, Millis(round(time.time() * 1_000))
+        facts, evaluation = monitor.evaluated
+        status = job_cluster_status(facts, monitor.settings.thresholds, evaluation, monitor.tracked)
+        received = ReceivedStatus(status=status, received_at_ms=now_ms)
+        page = ClusterView(name=NAME, now_ms=now_ms, received=received, history=tuple(self._monitor.alerts))
+        outages = [page.summary_of(alert) for alert in page.firing if alert.rule == RULE]
+        if outages and page.headline != outages[0]:
+            self.problems.append(f"{outage.name}: the page begins with {page.headline}")
+        for verb in ("check", "status"):
+            found = [one["rule"] for one in json.loads(self._run(verb, "--json").stdout)["findings"]]
+            if RULE in found[1:]:
+                self.problems.append(f"{outage.name}: {verb} begins with {found}")
+
+    def _compare_headers(self, outage: Outage) -> None:
+        """Each message in Slack about an incident with the outage begins with it while it fires."""
+        sink = RecordingSink(mode=DeliveryMode.INCIDENTS)
+        folder = self.folder / f"slack-{len(self.rows)}"
+        folder.mkdir()
+        ledger = Ledger(job_database(folder))
+        dispatcher = RecordingDispatcher(ledger, [sink])
+        for alert in self._monitor.alerts:
+            dispatcher.deliver((alert,), alert.observed_at_ms)
+        for one in sink.notifications:
+            outages = [alert.summary[:_BEGINNING] for alert in one.firing if alert.rule == RULE]
+            if outages and outages[0] not in headline(one):
+                self.problems.append(f"{outage.name}: Slack's message begins with {headline(one)}")
+
+    def _run(self, verb: str, *words: str) -> Result:
+        return program.kraftwatch(verb, *self._options, *words)
+
     def _print_views(self, name: str) -> None:
         """Writes into a file what the job's alert and the commands say now, for people."""
         job = self._monitor.monitor.firing(None, ()).alerts
         texts = ["\n".join((f"{one.severity} {one.rule} {one.subject}: {one.summary}", *one.remedy)) for one in job]
         for verb in ("check", "status", "doctor"):
-            ended = program.kraftwatch(verb, *self._options)
+            ended = self._run(verb)
             texts.append(f"$ kraftwatch {verb}: {ended.exit_code}\n{ended.stdout}")
         (self.folder / f"{name}.txt").write_text("\n\n".join(texts), encoding="utf-8")
 
@@ -158,7 +205,7 @@ class ChaosOutages:
 
     def _check(self, outage: Outage) -> str:
         """Returns what a command says that begins now; what the job knows and it does not is a problem."""
-        ended = program.kraftwatch("check", *self._options, "--json")
+        ended = self._run("check", "--json")
         findings = json.loads(ended.stdout)["findings"]
         found = next((one for one in findings if one["rule"] == RULE), None)
         if found is None:

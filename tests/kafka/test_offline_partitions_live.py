@@ -5,10 +5,12 @@ The first broker has two log directories. Kafka finds a failed one within five s
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from deploy.lab.node import Node
+from rules.finding import Severity
 from tests.kafka.conftest import MakeLab
 from tests.kafka.lab_helpers import add_log_directory
 from tests.kafka.monitored_cluster import MonitoredCluster
@@ -111,3 +113,24 @@ def test_a_broker_with_the_only_replicas_is_killed_and_unregistered(
     assert fired.evidence["partitions_offline"] == 2
     assert "is fenced" in fired.summary
     assert monitor.rules - OTHERS == {"partitions-offline"}
+
+
+def test_brokers_that_are_killed_half_a_minute_apart_are_one_page(
+    lab: Lab, monitor: MonitoredCluster, tmp_path: Path
+) -> None:
+    first, last = lab.brokers
+    for broker in (first, last):
+        lab.create_topic(f"only-{broker}", assignment=[[broker]])
+    monitor.start_scenario({"partitions-offline.hold": 1})
+
+    lab.kill(first)
+    fired = monitor.wait_for("partitions-offline", subject=f"broker {first}")
+    monitor.wait_for_quorum(lambda quorum: quorum.now_ms - fired.started_at_ms > 33_000, within_s=60)
+    lab.kill(last)
+    monitor.wait_for("partitions-offline", subject=f"broker {last}")
+    lab.start(first, last)
+    for broker in (first, last):
+        monitor.wait_for("partitions-offline", "resolved", subject=f"broker {broker}")
+
+    pages = [line for line in monitor.sent(tmp_path, min_severity=Severity.CRITICAL) if line.startswith("firing")]
+    assert pages == ["firing critical: partitions-offline"]

@@ -195,14 +195,22 @@ def test_what_began_together_with_the_outage_is_its_consequence(grouper: Inciden
     assert grouper.escalations(fenced) == (severity is Severity.WARNING), "it pages if the fenced broker was no page"
 
 
-def test_another_critical_subject_of_one_rule_later_is_another_incident(grouper: IncidentGrouper) -> None:
-    first = incident_of(grouper, firing("broker-fenced", "broker 4", 0))
-    assert incident_of(grouper, firing("broker-fenced", "broker 5", 9)) == first
-    assert incident_of(grouper, firing("broker-fenced", "broker 6", 20)) == first, "a site fails within seconds"
-    assert incident_of(grouper, firing("broker-fenced", "broker 7", 600)) != first
+def test_a_chain_of_faults_of_one_rule_does_not_go_on_without_another_page(grouper: IncidentGrouper) -> None:
+    at_s = {"broker 4": 0, "broker 5": 9, "broker 6": 100, "broker 7": 200, "broker 8": 300}
+    incidents = [incident_of(grouper, firing("broker-fenced", *each)) for each in at_s.items()]
+    assert [each == incidents[0] for each in incidents] == [True, True, True, False, False]
+    assert incidents[3] == incidents[4]
 
 
-@pytest.mark.parametrize(("second", "first"), [("partitions-offline", "broker-fenced"), ("no-leader", "broker-fenced")])
+@pytest.mark.parametrize(
+    ("second", "first"),
+    [
+        ("partitions-offline", "broker-fenced"),
+        ("no-leader", "broker-fenced"),
+        ("broker-fenced", "broker-fenced"),
+        ("partitions-offline", "partitions-offline"),
+    ],
+)
 @pytest.mark.parametrize(("after_s", "same"), [(28, True), (120, True), (121, False)])
 def test_a_fault_that_spreads_within_two_minutes_is_one_page(
     grouper: IncidentGrouper, first: str, second: str, after_s: int, same: bool
@@ -257,6 +265,14 @@ def test_another_alert_of_a_critical_incident_that_becomes_critical_escalates_it
     assert incident_of(grouper, warning("broker-fenced", "broker 4", -300)) == election
     incident_of(grouper, critical("broker-fenced", "broker 4", -300, observed_s=600))
     assert grouper.escalations(election) == 0, "the election made the copy on that broker the only one"
+
+
+def test_after_a_new_page_of_an_incident_it_is_two_minutes_again(grouper: IncidentGrouper) -> None:
+    incident = incident_of(grouper, firing("broker-fenced", "broker 4", 0))
+    for broker, observed_s, escalations in ((5, 100, 0), (6, 200, 1), (7, 300, 1), (8, 400, 2)):
+        incident_of(grouper, warning("broker-fenced", f"broker {broker}", 0))
+        incident_of(grouper, critical("broker-fenced", f"broker {broker}", 0, observed_s=observed_s))
+        assert grouper.escalations(incident) == escalations
 
 
 def test_a_storm_escalates_once(grouper: IncidentGrouper) -> None:
@@ -322,7 +338,7 @@ def test_a_critical_alert_joins_its_rules_warnings_only_if_it_began_with_the_fir
     grouper = IncidentGrouper(RULES)
     incident = incident_of(grouper, warning("broker-fenced", "broker 4", 0))
     incident_of(grouper, warning("broker-fenced", "broker 5", 60))
-    assert incident_of(grouper, firing("broker-fenced", "broker 6", 65)) != incident
+    assert incident_of(grouper, firing("broker-fenced", "broker 6", 121)) != incident
 
 
 def offline(node: int, at_s: int) -> Alert:

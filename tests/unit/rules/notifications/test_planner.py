@@ -342,6 +342,13 @@ def test_what_a_silence_held_back_says_that_it_ended() -> None:
     assert sink.sent[0].ended_silence is not None
 
 
+@pytest.mark.parametrize(("expires", "sent"), [(True, ["changed warning: voter1 +voter2"]), (False, [])])
+def test_a_service_that_groups_by_itself_gets_each_alert_at_once(expires: bool, sent: list[str]) -> None:
+    sink = SimulatedSink(expires=expires)
+    sink.step(stale(1))
+    assert sink.step(stale(2), after_ms=1_000) == sent
+
+
 def test_a_silence_does_not_end_an_alert_in_a_sink_in_which_it_expires() -> None:
     """Alertmanager would send people that it resolved five minutes after the silence began."""
     sink = SimulatedSink(repeat_ms=MINUTE, expires=True)

@@ -26,7 +26,7 @@ from tests.scripts.script_quorum import SECOND, START, ScriptedQuorum, quorum_co
 
 command: Commands["ScriptRun"] = Commands("a script: time, and what a monitor observes of the simulated quorum")
 _MANY = 5
-_LONG_S = 300
+_LONG_MS = 300 * SECOND
 """In a longer time, the gatherer observes every tenth second: a script of hours needs a fifth of the CPU time."""
 
 
@@ -59,20 +59,23 @@ class ScriptRun:
     @command("then")
     def then(self, lasts_ms: Milliseconds) -> Iterator[str]:
         """then 30s: time passes; prints the alerts in that time."""
-        seconds = lasts_ms // SECOND
-        for _ in range(seconds):
-            rows = list(self.cluster.advance_one_second(seldom=seconds > _LONG_S))
+        yield from self._pass(lasts_ms, seldom=lasts_ms > _LONG_MS)
+
+    def _pass(self, lasts_ms: int, *, seldom: bool) -> Iterator[str]:
+        for _ in range(lasts_ms // SECOND):
+            rows = list(self.cluster.advance_one_second(seldom=seldom))
             self.recorded += rows
             yield from self.printed(self.started_monitor().apply(rows).alerts)
 
     @command("crash-loop")
     def crash_loop(self, node: int, down: Milliseconds, up: Milliseconds, times: int) -> Iterator[str]:
         """crash-loop 3 60s 40s 12: the node is down for 60 s, then up for 40 s, twelve times."""
+        seldom = (down + up) * times > _LONG_MS
         for _ in range(times):
             self.cluster.kill(node)
-            yield from self.then(down)
+            yield from self._pass(down, seldom=seldom)
             self.cluster.start(node)
-            yield from self.then(up)
+            yield from self._pass(up, seldom=seldom)
 
     @command("churn")
     def churn(self, words: Words) -> Iterator[str]:
@@ -94,13 +97,14 @@ class ScriptRun:
     def fail_to_start(self, nodes: str, down: Milliseconds, up: Milliseconds, times: int) -> Iterator[str]:
         """fail-to-start 3 50s 10s 6: the nodes are down; six times they accept connections for 10 s and do no more."""
         failing = [self.cluster.nodes[int(node)] for node in nodes.split(",")]
+        seldom = (down + up) * times > _LONG_MS
         for node in failing:
             self.cluster.kill(node.id)
         for _ in range(times):
-            yield from self.then(down)
+            yield from self._pass(down, seldom=seldom)
             for node in failing:
                 node.listens = True
-            yield from self.then(up)
+            yield from self._pass(up, seldom=seldom)
             for node in failing:
                 node.listens = False
 

@@ -10,11 +10,6 @@ from tests.simulation.simulation import Simulation
 
 NO_HOLD = {**OVERRIDES, **{f"{rule}.hold": 0.0 for rule in RULES}}
 """A condition that begins makes its alert at once: a row that waits would delay it."""
-SOME_INCIDENTS = (
-    *("block_voter_change", "cut_monitor_off", "deny_log", "elect_uncleanly", "fill_disks", "force_voters"),
-    *("lose_metadata", "remove_voter", "replace_disk", "kill_reserve", "kill_voter"),
-)
-"""Those in which an alert would be later if every row waited."""
 
 
 class RecordedSimulation(Simulation):

@@ -6,8 +6,8 @@ import pytest
 
 from tests.simulation.forecast import TIMERS, UNOBSERVED, UNTRIED, WITNESSED, ForecastCount, ForecastSimulation
 
-STEPS = 6_000
-"""Of one simulation: 300 seconds, in which several phases of faults begin and end."""
+STEPS = 4_000
+"""Of one simulation: 200 seconds, in which several phases of faults begin and end."""
 
 
 def forecasts(seeds: Iterable[int]) -> dict[bool, ForecastCount]:
@@ -37,7 +37,7 @@ def _assert_proved(count: ForecastCount, unobserved: frozenset[str]) -> None:
 
 
 def test_no_answer_is_positive_unless_the_quorum_survives_it() -> None:
-    assert_proved(forecasts((1, 2, 3, 4, 19)))
+    assert_proved(forecasts((1, 2, 3, 4)))
 
 
 @pytest.mark.long

@@ -22,6 +22,7 @@ from rules.facts.quorum import Facts
 from rules.formatting import and_join, ms_text, numbered, plural
 from rules.model.history import NeededReplica, TopicPartition
 from rules.model.identifiers import Millis, NodeId
+from rules.model.quorum import Quorum
 from rules.remedies.bootstrap_address import broker_bootstrap
 from rules.remedies.step import does
 
@@ -87,9 +88,11 @@ def broker_restart(facts: Facts, node: NodeId, terms: RestartTerms) -> BrokerRes
         problem = "which partitions there are is not known: a record of the metadata log is missing or was not decoded"
     if problem is not None:
         return BrokerRestart(unobserved=(problem,), notes=tuple(_own_state(facts, node)))
-    groups = _Groups.of(facts.needed_replicas.get(node, ()), terms.min_isr or quorum.broker_min_isr)
+    in_files = terms.min_isr or quorum.broker_min_isr
+    groups = _Groups.of(facts.needed_replicas.get(node, ()), in_files)
     against = [*_last_in_sync(facts, node, groups.last), *_too_few(facts, groups.below)]
     notes = [*_own_state(facts, node), *_reassigned(facts, node), *_others_away(facts, node)]
+    notes += [] if (why := files_do_not_count(quorum, in_files)) is None else [why]
     if groups.alone:
         have = _have(groups.alone)
         why = f"{_count(groups.alone)} {have} one replica, on it: no client is served there until it is back"
@@ -113,6 +116,18 @@ def broker_restart(facts: Facts, node: NodeId, terms: RestartTerms) -> BrokerRes
             undecided=_sum(groups.unknown),
             one_replica=_sum(groups.alone),
         ),
+    )
+
+
+def files_do_not_count(quorum: Quorum, in_files: int | None) -> str | None:
+    """Returns that less than this min.insync.replicas of the brokers' files counts, by the metadata log; None: no."""
+    default = quorum.default_min_isr
+    if default is None or in_files is None or default >= in_files:
+        return None
+    enough = "one in-sync replica is" if default == 1 else f"{default} in-sync replicas are"
+    return (
+        f"min.insync.replicas {in_files} of the brokers' files does not count: the metadata log has {default} as the "
+        f"default of the cluster. For topics without their own, {enough} enough for acks=all"
     )
 
 

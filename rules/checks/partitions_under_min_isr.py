@@ -13,7 +13,8 @@ What it means
     server.properties has is not known, and 1 is assumed. Where KIP-966 is on, as in new clusters from Kafka 4.1 on, the
     files of the brokers do not count: the active controller has written *its own* value into the log as the default of
     the cluster, 1 unless its file says more. Compare it (`kafka-configs.sh --describe --entity-type brokers
-    --entity-default`): with 1 this alert does not fire, and one replica alone acknowledges records.
+    --entity-default`): with 1 no broker's alert fires, and one replica alone acknowledges records. Set `min_isr` of the
+    cluster in the configuration to what the files have: an information says then that less counts.
 
 What to do
     1. Bring the broker back, or its log directory.
@@ -27,6 +28,7 @@ What not to do
 
 from collections.abc import Iterable, Iterator
 
+from rules.answers.broker_restart import files_do_not_count
 from rules.facts.needs import Need
 from rules.facts.offline_partitions import Cause, named, named_ones
 from rules.facts.quorum import Facts
@@ -35,7 +37,7 @@ from rules.formatting import plural, utc_text
 from rules.model.history import PartitionSum
 from rules.model.identifiers import Millis, NodeId
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import describe_partitions, directory_steps, register_again
+from rules.remedies.remedy_commands import describe_partitions, directory_steps, register_again, set_default
 from rules.remedies.start_conditions import start_as_broker
 from rules.remedies.step import restarts, starts
 from rules.rule import Rule
@@ -46,13 +48,15 @@ RESTART = Threshold(
     meaning="as hold, if the broker left by a controlled shutdown: where every replica must be in sync, each step of a "
     "rolling restart takes partitions below it, and is finished by then",
 )
+DEFAULT = Subject("default of min.insync.replicas")
 _MAX_LISTED = 20
 
 
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """Returns one finding for each broker whose replicas are missing."""
+    """Returns one finding for each broker whose replicas are missing, and one if the brokers' files do not count."""
     quorum = facts.quorum
     newest = quorum.newest_timestamp_ms
+    yield from _other_default(facts)
     if newest is None:
         if quorum.under_min_isr:
             yield UnknownResult(why="no timestamp of the metadata log has been read")
@@ -67,6 +71,23 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
         of_broker.setdefault(replica.id, []).append((cause, partition))
     for node, sums in sorted(of_broker.items()):
         yield _finding(facts, node, sums, newest, thresholds)
+
+
+def _other_default(facts: Facts) -> Iterator[Finding]:
+    """Yields that the default of the cluster in the log is less than what the brokers' files have."""
+    default, in_files = facts.quorum.default_min_isr, facts.quorum.broker_min_isr
+    if (why := files_do_not_count(facts.quorum, in_files)) is None:
+        return
+    yield Finding(
+        subject=DEFAULT,
+        severity=Severity.INFO,
+        summary=f"{why}.",
+        evidence={"min_isr": default, "min_isr_of_files": in_files},
+        remedy=(
+            "# While all replicas are in sync (the change clears the eligible leader replicas), set it in the log",
+            set_default(facts, f"min.insync.replicas={in_files}"),
+        ),
+    )
 
 
 def _finding(
@@ -132,6 +153,9 @@ def _remedy(facts: Facts, cause: Cause, node: NodeId) -> Iterator[str]:
 
 def _resolved(facts: Facts, subject: Subject) -> str:
     count = sum(partition.partitions for partition in facts.quorum.under_min_isr)
+    if subject == DEFAULT:
+        default = facts.quorum.default_min_isr
+        return f"The default of min.insync.replicas in the metadata log: {'none' if default is None else default}."
     return (
         f"No partition lacks a replica of broker {subject.node} for min.insync.replicas. Partitions below it: {count}."
     )

@@ -69,6 +69,9 @@ class Quorum:
     access: Access = PLAINTEXT
     broker_min_isr: int | None = None
     """The min.insync.replicas in the brokers' server.properties, as the configuration of the monitor has it."""
+    default_min_isr: int | None = None
+    """The min.insync.replicas of topics without one of their own, in the metadata log; None: it has none. With it, the
+    brokers' server.properties does not count."""
     kraft_version: int | None = None
     """0 = static quorum (controller.quorum.voters), 1 = dynamic (KIP-853); None = not read from the log yet."""
     metadata_version: int | None = None

@@ -9,8 +9,9 @@ A critical alert has to reach a person who has acknowledged the incident: it joi
 incident with a rule that explains it; one whose page began with it or after it, or up to two minutes before; and one
 that is not critical yet, if an alert of it has the same cause: the two rules are grouped or name the same failed node,
 and the alert is a warning that is not about other nodes. An info says what is no fault, such as a controlled shutdown,
-and explains no outage an hour later. Otherwise it opens a new incident. An incident that becomes critical while it is
-open *escalates*: services that page people get a new page for it (`deduplication_key`).
+and explains no outage an hour later; nor does a warning join an incident of which only that is left. Otherwise it opens
+a new incident. An incident that becomes critical while it is open *escalates*: services that page people get a new page
+for it (`deduplication_key`).
 
 If too many incidents were opened within a short time (for example, a whole site is down), further alerts of any
 cluster share one incident, the storm incident: one page for two hundred alerts is more useful than two hundred pages.
@@ -214,9 +215,10 @@ class IncidentGrouper:
 
     def _is_part_of(self, alert: Alert, found: _OpenIncident, related: Sequence[_FiringAlert]) -> bool:
         """Returns whether an alert belongs to an open incident. `related`: those of it that may have the same cause."""
-        began_after_ms = alert.started_at_ms - found.reference_ms
-        if alert.severity is not Severity.CRITICAL or began_after_ms <= ONE_CAUSE_MS:
+        if alert.started_at_ms - found.reference_ms <= ONE_CAUSE_MS or alert.severity is Severity.INFO:
             return True
+        if alert.severity is Severity.WARNING:
+            return any(each.is_fault for each in found.firing.values())
         about = _nodes(alert)
         return found.page_since_ms is None and any(
             each.is_fault and (not about or not each.about or not each.about.isdisjoint(about)) for each in related

@@ -163,6 +163,12 @@ def remove_throttle(facts: Facts, throttle: Throttle) -> str:
     return f"kafka-configs.sh {_connection(facts)} --alter {whose} --delete-config {','.join(throttle.settings)}"
 
 
+def set_default(facts: Facts, setting: str) -> str:
+    """Returns the command that sets a dynamic default of all brokers."""
+    where = _with_login(facts, "--bootstrap-server", broker_bootstrap(facts))
+    return f"kafka-configs.sh {where} --alter --entity-type brokers --entity-default --add-config {setting}"
+
+
 def describe_log_dirs(facts: Facts, broker: NodeId) -> str:
     """Returns the command that shows a broker's log directories, and the size of each partition in them."""
     where = _with_login(facts, "--bootstrap-server", broker_bootstrap(facts, (broker,)))

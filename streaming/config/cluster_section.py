@@ -106,7 +106,8 @@ class ClusterDefaults(LoginSection):
     vantage: Vantage = Vantage.INSIDE
     """`outside` if the monitor does not use the controllers' name service or network."""
     min_isr: int | None = Field(default=None, ge=1)
-    """`min.insync.replicas` in the brokers' files, for `safe-to-restart` where the metadata log has none."""
+    """`min.insync.replicas` in the brokers' files, for `safe-to-restart` where the metadata log has none. Where it has
+    a smaller default, which counts instead, `check` says so."""
     resolve: Mapping[str, str] = Field(default_factory=dict)
     """HOST: ADDRESS; overrides the hosts file and DNS."""
     hosts_file: Path | None = None

@@ -32,6 +32,7 @@ def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
         ages=settings.ages,
         vantage=settings.vantage,
         broker_min_isr=settings.min_isr,
+        default_min_isr=image.min_isr,
         access=settings.access,
         kraft_version=image.kraft,
         metadata_version=image.metadata_version,

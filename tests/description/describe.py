@@ -56,6 +56,8 @@ def _monitor(quorum: Quorum, times: Times) -> Iterator[Fact]:
             yield Fact("vantage", "observed from outside")
     if quorum.broker_min_isr is not None:
         yield Fact("configured", f"min.insync.replicas {quorum.broker_min_isr} in the brokers' files")
+    if quorum.default_min_isr is not None:
+        yield Fact("default", f"min.insync.replicas {quorum.default_min_isr} by default")
     if (ages := quorum.ages) != DEFAULT_AGES:
         limits = {each.name: getattr(ages, each.name) for each in fields(ages)}
         yield Fact("ages", f"ages {', '.join(f'{name} {seconds(ms)}' for name, ms in limits.items())}")

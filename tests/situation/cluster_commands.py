@@ -75,6 +75,12 @@ def outside(made: Situation, _words: Words) -> None:
     made.vantage = Vantage.OUTSIDE
 
 
+@command("files-min-isr")
+def files_min_isr(made: Situation, words: Words) -> None:
+    """files-min-isr 2: min.insync.replicas in the brokers' files, as the monitor is configured."""
+    made.min_isr = int(words.word())
+
+
 @command("access")
 def access(made: Situation, words: Words) -> None:
     """access SASL_SSL [principal User:kraftwatch] [scram]: how the monitor connects."""

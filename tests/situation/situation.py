@@ -89,6 +89,7 @@ class Situation:
     metadata_version: int | None = 27
     vantage: Vantage = Vantage.INSIDE
     access: Access = PLAINTEXT
+    min_isr: int | None = None
     cluster_id: str | None = "cluster-id"
     bootstrap: tuple[str, ...] | None = None
     created_ms: int = NOW - 6 * DAY
@@ -247,7 +248,9 @@ class Situation:
     def settings(self) -> ClusterSettings:
         """What the monitor is configured with."""
         listed = self.bootstrap or tuple(str(self._listeners(node)[0]) for node in self.voters)
-        return ClusterSettings(name="prod", bootstrap=listed, vantage=self.vantage, access=self.access)
+        return ClusterSettings(
+            name="prod", bootstrap=listed, vantage=self.vantage, access=self.access, min_isr=self.min_isr
+        )
 
     @cached_property
     def quorum(self) -> Quorum:

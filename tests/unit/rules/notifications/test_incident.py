@@ -367,6 +367,14 @@ def test_a_critical_alert_does_not_join_an_older_incident_of_another_fault(
     assert incident_of(grouper, before) == incident_of(grouper, offline(4, 10)), "they began together"
 
 
+@pytest.mark.parametrize(("severity", "joins"), [(Severity.INFO, False), (Severity.WARNING, True)])
+def test_a_warning_joins_an_older_incident_only_if_that_is_about_a_fault(
+    grouper: IncidentGrouper, severity: Severity, joins: bool
+) -> None:
+    opened = incident_of(grouper, firing("partitions-under-min-isr", "default of min.insync.replicas", 0, severity))
+    assert (incident_of(grouper, warning("broker-fenced", "broker 4", 3_600)) == opened) is joins
+
+
 @pytest.mark.parametrize(
     "before",
     [

@@ -15,6 +15,7 @@ from connectors.observations.log_event import (
     ControllerUnregistered,
     ElrCleared,
     FeatureLevelSet,
+    GrantSet,
     KRaftVersionSet,
     LeaderChanged,
     LogEvent,
@@ -69,6 +70,7 @@ class RecordImage:
     partitions: dict[Position, PartitionSet] = field(default_factory=dict)
     configs: dict[str | int | None, MinInSyncReplicasSet | BrokerMinInSyncReplicasSet] = field(default_factory=dict)
     throttles: dict[tuple[str | None, int | None, str], ThrottleSet] = field(default_factory=dict)
+    grants: dict[str, GrantSet] = field(default_factory=dict)
     recoveries: dict[Position, RecoveryBeginning] = field(default_factory=dict)
     zk_migration: dict[type, ZkMigrationChanged] = field(default_factory=dict)
     transaction: OpenTransaction | None = None
@@ -99,7 +101,7 @@ class RecordImage:
         """Returns the newest record of each entity: what a snapshot contains."""
         kinds = (
             *(self.quorum, self.levels, self.zk_migration),
-            *(self.controllers, self.brokers, self.topics, self.partitions, self.configs, self.throttles),
+            *(self.controllers, self.brokers, self.topics, self.partitions, self.configs, self.throttles, self.grants),
         )
         return [record for kind in kinds for record in kind.values()]
 
@@ -165,7 +167,11 @@ class RecordImage:
             case _:
                 self._apply_to_partitions(event)
 
-    def _set_throttle(self, event: ThrottleSet) -> None:
+    def _set(self, event: ThrottleSet | GrantSet) -> None:
+        if isinstance(event, GrantSet):
+            self.grants.pop(event.grant, None)
+            self.grants |= {event.grant: event} if event.is_set else {}
+            return
         self.throttles.pop((event.topic, event.broker, event.setting), None)
         if event.is_set:
             self.throttles[event.topic, event.broker, event.setting] = event
@@ -189,8 +195,8 @@ class RecordImage:
                     named = event.topic in (None, self.topics[position[0]].name)
                     if named and (one.elr or one.last_known_elr):
                         self.partitions[position] = replace(_next_epoch(one), elr=(), last_known_elr=())
-            case ThrottleSet():
-                self._set_throttle(event)
+            case ThrottleSet() | GrantSet():
+                self._set(event)
             case MinInSyncReplicasSet() | BrokerMinInSyncReplicasSet():
                 self._set_min_isr(event)
             case PartitionSet():

@@ -5,6 +5,8 @@ Kafka writes are refused: each converter raises UndecodableError, whose reason n
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from hashlib import sha256
 from typing import Final, TypeAlias
 
 from connectors.errors import UndecodableError
@@ -30,6 +32,7 @@ from connectors.observations.log_event import (
     ControllerUnregistered,
     ElrCleared,
     FeatureLevelSet,
+    GrantSet,
     KRaftVersionSet,
     LeaderChanged,
     MinInSyncReplicasSet,
@@ -203,6 +206,27 @@ def _config_set(at: RecordPosition, values: Values) -> Event | None:
     return MinInSyncReplicasSet(at=at, topic=topic, value=number)
 
 
+_MECHANISMS: Final[Mapping[int, str]] = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+"""Kafka's ScramMechanism."""
+_MOST_OF_A_USER = 200
+"""Characters of a user's name; a longer one is told from others by its hash."""
+
+
+def _acl(at: RecordPosition, values: Values, *, is_set: bool) -> Event:
+    return GrantSet(at=at, grant=f"ACL {values['id']}", is_set=is_set)
+
+
+def _credential(at: RecordPosition, values: Values, *, is_set: bool) -> Event | None:
+    """Returns None for a record of Kafka 3.3, which has no SCRAM in KRaft."""
+    mechanism, user = values.get("mechanism"), values["name"]
+    if mechanism is None:
+        return None
+    if len(user) > _MOST_OF_A_USER:
+        user = sha256(user.encode()).hexdigest()
+    name = _MECHANISMS.get(mechanism, f"SCRAM mechanism {mechanism}")
+    return GrantSet(at=at, grant=f"{name} of user {user}", is_set=is_set)
+
+
 def _partition_set(at: RecordPosition, values: Values) -> Event:
     state = recovering(values["leader_recovery_state"], absent=None)
     assert state is not None
@@ -351,6 +375,10 @@ CONVERTERS: Final[Mapping[str, Converter]] = {
         broker=None if values["broker_id"] == -1 else valid_node("broker id", values["broker_id"]),
         next_id=values["next_producer_id"],
     ),
+    "AccessControlEntryRecord": partial(_acl, is_set=True),
+    "RemoveAccessControlEntryRecord": partial(_acl, is_set=False),
+    "UserScramCredentialRecord": partial(_credential, is_set=True),
+    "RemoveUserScramCredentialRecord": partial(_credential, is_set=False),
     "ZkMigrationStateRecord": _zk_migration,
     CONFIG_RECORD: _config_set,
     "ClearElrRecord": lambda at, values: ElrCleared(at=at, topic=values["topic_name"] or None),

@@ -201,6 +201,23 @@ class ThrottleSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GrantSet:
+    """AccessControlEntryRecord or UserScramCredentialRecord, or the record that removes one; what it grants is not
+    needed."""
+
+    at: RecordPosition
+    grant: str
+    """What tells it from all others: `ACL dgQ5zAGDQS6vQpGiXrO3-w`, or `SCRAM-SHA-256 of user alice`."""
+    is_set: bool
+    """False: it is removed."""
+
+    @property
+    def is_acl(self) -> bool:
+        """Whether it is an ACL, and not a credential."""
+        return self.grant.startswith("ACL ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdsAllocated:
     """ProducerIdsRecord (KIP-730): a broker has asked for a block of 1,000 producer ids."""
 
@@ -306,6 +323,7 @@ LogEvent: TypeAlias = (
     | MinInSyncReplicasSet
     | BrokerMinInSyncReplicasSet
     | ThrottleSet
+    | GrantSet
     | ProducerIdsAllocated
     | ZkMigrationChanged
     | TransactionBegan
@@ -335,6 +353,7 @@ LOG_EVENT_TYPES: Final[Mapping[type, str]] = {
     MinInSyncReplicasSet: "min-in-sync-replicas-set",
     BrokerMinInSyncReplicasSet: "broker-min-in-sync-replicas-set",
     ThrottleSet: "throttle-set",
+    GrantSet: "grant-set",
     ProducerIdsAllocated: "producer-ids-allocated",
     ZkMigrationChanged: "zk-migration-changed",
     TransactionBegan: "transaction-began",

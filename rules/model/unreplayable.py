@@ -29,6 +29,8 @@ class Refusal(StrEnum):
     DIRECTORY = "directory"
     CONTROLLER = "controller"
     PRODUCER_ID = "producer-id"
+    ACL = "acl"
+    CREDENTIAL = "credential"
     TRANSACTION_OPEN = "transaction-open"
     NO_TRANSACTION = "no-transaction"
 
@@ -102,6 +104,17 @@ CONDITIONS: Final[Mapping[Refusal, ReplayCondition]] = {
         thrown_by="ProducerIdControlManager.replay",
         by_loader=False,
     ),
+    Refusal.ACL: ReplayCondition(
+        records=("RemoveAccessControlEntryRecord",),
+        requires="an ACL has this id",
+        thrown_by="AclsDelta.replay",
+    ),
+    Refusal.CREDENTIAL: ReplayCondition(
+        records=("RemoveUserScramCredentialRecord",),
+        requires="the user has a credential of this mechanism",
+        thrown_by="ScramControlManager.replay",
+        by_loader=False,
+    ),
     Refusal.TRANSACTION_OPEN: ReplayCondition(
         records=("BeginTransactionRecord",),
         requires="no transaction is open",
@@ -114,9 +127,8 @@ CONDITIONS: Final[Mapping[Refusal, ReplayCondition]] = {
     ),
 }
 """What the replay checks. Not here, because no state decides it: values that Kafka does not define (a record with one
-is undecodable), and levels of features that a controller's version does not support (`version-drift`). Not checked,
-because the replay keeps no such state: RemoveAccessControlEntryRecord and RemoveUserScramCredentialRecord of what does
-not exist (AclsDelta, ScramControlManager), and the records of a transaction that is aborted later."""
+is undecodable), and levels of features that a controller's version does not support (`version-drift`). Not checked: the
+records of a transaction that is aborted later, which Kafka replays before it takes them back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,6 +64,8 @@ class Image:
     reassignments: tuple[Reassignment, ...] = ()
     throttles: Mapping[str, Throttle] = field(default_factory=dict)
     """By whose they are, in words."""
+    grants: Mapping[str, bool] = field(default_factory=dict)
+    """The ACLs and credentials, by what tells them from all others; `MORE_GRANTS` of `log`: not all are kept."""
     zk_migration: ZkMigration | None = None
     unknown_records: Mapping[str, UnknownRecordType] = field(default_factory=dict)
     """By the name of their type and version."""

@@ -19,6 +19,7 @@ from connectors.observations.log_event import (
     BrokerUnregistered,
     ControllerUnregistered,
     FeatureLevelSet,
+    GrantSet,
     KRaftVersionSet,
     LeaderChanged,
     ProducerIdsAllocated,
@@ -52,7 +53,7 @@ Registration: TypeAlias = (
     | ProducerIdsAllocated
     | ZkMigrationChanged
 )
-Data: TypeAlias = PartitionOrTopic | Registration | BrokerMinInSyncReplicasSet | ThrottleSet
+Data: TypeAlias = PartitionOrTopic | Registration | BrokerMinInSyncReplicasSet | ThrottleSet | GrantSet
 Record: TypeAlias = Control | Data | TransactionBegan | TransactionEnded | UnknownRecords
 
 METADATA_VERSION = "metadata.version"
@@ -60,7 +61,10 @@ MOST_THROTTLES = 1_000
 """The topics and brokers whose throttles are kept: as many as partitions that are reassigned."""
 MOST_MIN_ISRS = 1_000
 """The brokers whose own min.insync.replicas is kept."""
-_Changed: TypeAlias = Literal["features", "controllers", "brokers", "throttles", "broker_min_isrs"]
+MOST_GRANTS = 20_000
+"""The ACLs and credentials whose names are kept."""
+MORE_GRANTS = "further ones"
+_Changed: TypeAlias = Literal["features", "controllers", "brokers", "throttles", "broker_min_isrs", "grants"]
 """The mappings of an image that records change."""
 
 
@@ -230,6 +234,8 @@ class Log:
             self._set_throttle(record)
         elif isinstance(record, BrokerMinInSyncReplicasSet):
             self._set_broker_min_isr(record)
+        elif isinstance(record, GrantSet):
+            self._set_grant(record)
         else:
             self._apply_registration(record, self.origin or record.at)
 
@@ -352,6 +358,18 @@ class Log:
             known.pop(record.broker, None)
         elif record.broker in known or len(known) < MOST_MIN_ISRS:
             known[record.broker] = record.value
+
+    def _set_grant(self, record: GrantSet) -> None:
+        """Keeps the name of an ACL or a credential until it is removed: Kafka cannot replay the removal of another."""
+        grants, name = self.image.grants, record.grant
+        if record.is_set:
+            if name not in grants:
+                self._own("grants")[name if len(grants) < MOST_GRANTS else MORE_GRANTS] = True
+        elif name in grants:
+            del self._own("grants")[name]
+        elif MORE_GRANTS not in grants:
+            kind = "RemoveAccessControlEntryRecord" if record.is_acl else "RemoveUserScramCredentialRecord"
+            self._note(record, kind, Refusal.ACL if record.is_acl else Refusal.CREDENTIAL, name)
 
     def _remove_throttle(self, record: TopicRemoved) -> None:
         """Removes the throttle of a topic that is removed, as its other settings."""

@@ -22,7 +22,7 @@ from streaming.replay.stored_topics import TABLE_MAGIC, PageStore, deflated, pac
 IMAGE_VALUES: Final = (
     *("features", "controllers", "brokers"),
     *("recovering", "offline", "under_min_isr", "needed_replicas", "out_of_sync"),
-    *("brokers_down", "offline_directories", "reassignments", "throttles", "broker_min_isrs"),
+    *("brokers_down", "offline_directories", "reassignments", "throttles", "broker_min_isrs", "grants"),
     "history",
 )
 """The fields of an image that are stored as parts."""

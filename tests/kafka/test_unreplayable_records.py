@@ -20,6 +20,10 @@ from tests.unit.connectors.metadata.metadata_record_schemas import metadata_valu
 pytestmark = [pytest.mark.lab, pytest.mark.live]
 _ACTIVE = "Becoming the active controller"
 _OTHER = bytes(range(16))
+_ACL = {"resource_type": 2, "resource_name": "t", "pattern_type": 3, "principal": "User:alice", "host": "*"} | {
+    "operation": 3,
+    "permission_type": 3,
+}
 
 
 def records(read: LogDirContents) -> Iterator[tuple[Refusal | None, list[bytes]]]:
@@ -41,8 +45,17 @@ def records(read: LogDirContents) -> Iterator[tuple[Refusal | None, list[bytes]]
     yield Refusal.DIRECTORY, [metadata_value(0, 3, broker_id=77, broker_epoch=99, log_dirs=[directory])]
     yield Refusal.CONTROLLER, [metadata_value(29, 0, controller_id=77)]
     yield Refusal.PRODUCER_ID, [metadata_value(15, 0, broker_id=node, next_producer_id=5_000)] * 2
-    yield Refusal.TRANSACTION_OPEN, [metadata_value(23, 0)] * 2
-    yield Refusal.NO_TRANSACTION, [metadata_value(25, 0)]
+    credential, removed = (metadata_value(kind, 0, name="alice", mechanism=1) for kind in (11, 22))
+    yield None, [credential, removed]
+    yield Refusal.CREDENTIAL, [credential, metadata_value(22, 0, name="alice", mechanism=2)]
+    yield None, [acl := metadata_value(18, 0, id=_OTHER, **_ACL), metadata_value(19, 0, id=_OTHER)]
+    yield Refusal.ACL, [acl, *[metadata_value(19, 0, id=_OTHER)] * 2]
+    begin, end, abort = (metadata_value(kind, 0) for kind in (23, 24, 25))
+    yield None, [begin, credential, abort, begin, end]
+    yield Refusal.CREDENTIAL, [begin, credential, abort, removed]
+    yield Refusal.TRANSACTION_OPEN, [begin] * 2
+    yield Refusal.NO_TRANSACTION, [end]
+    yield Refusal.NO_TRANSACTION, [begin, abort, abort]
 
 
 def uuid(text: str) -> bytes:

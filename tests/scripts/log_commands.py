@@ -7,6 +7,7 @@ from connectors.observations.log_event import (
     BrokerUnregistered,
     ControllerUnregistered,
     ElrCleared,
+    GrantSet,
     MinInSyncReplicasSet,
     ProducerIdsAllocated,
     ThrottleSet,
@@ -241,6 +242,14 @@ def _throttle(log: LogScript, words: Words) -> None:
     for role in ("leader", "follower"):
         setting = f"{role}.replication.throttled.{what}"
         log.write(ThrottleSet(at=at, topic=topic, broker=broker, setting=setting, is_set=is_set))
+
+
+@record("grant")
+def _grant(log: LogScript, words: Words) -> None:
+    """grant acl a [off], grant credential alice [off]: an ACL by its id, or the SCRAM-SHA-256 of a user."""
+    kind, name, is_set = words.word(), words.word(), not words.flag("off")
+    grant = f"ACL {name}" if kind == "acl" else f"SCRAM-SHA-256 of user {name}"
+    log.write(GrantSet(at=log.at(), grant=grant, is_set=is_set))
 
 
 @record("zk-migration")

@@ -1,6 +1,7 @@
 """Conversion of records to events: every record that rules need, and absent values as None."""
 
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from connectors.observations.log_event import (
     ControllerUnregistered,
     ElrCleared,
     FeatureLevelSet,
+    GrantSet,
     KRaftVersionSet,
     LeaderChanged,
     LogAdvanced,
@@ -181,6 +183,30 @@ def partition_changed(**given: Any) -> PartitionChanged:
                 4, 0, resource_type=4, resource_name="4", name="leader.replication.throttled.rate", value=None
             ),
             ThrottleSet(at=AT, broker=NodeId(4), setting="leader.replication.throttled.rate", is_set=False),
+        ),
+        (
+            metadata_value(18, 0, id=UUID, resource_type=2, resource_name="orders", principal="User:alice", host="*"),
+            GrantSet(at=AT, grant=f"ACL {PRINTED}", is_set=True),
+        ),
+        (
+            metadata_value(19, 0, id=UUID),
+            GrantSet(at=AT, grant=f"ACL {PRINTED}", is_set=False),
+        ),
+        (
+            metadata_value(11, 0, name="alice", mechanism=2),
+            GrantSet(at=AT, grant="SCRAM-SHA-512 of user alice", is_set=True),
+        ),
+        (
+            metadata_value(22, 0, name="alice", mechanism=1),
+            GrantSet(at=AT, grant="SCRAM-SHA-256 of user alice", is_set=False),
+        ),
+        (
+            metadata_value(22, 0, name="a" * 201, mechanism=1),
+            GrantSet(
+                at=AT,
+                grant=f"SCRAM-SHA-256 of user {sha256(b'a' * 201).hexdigest()}",
+                is_set=False,
+            ),
         ),
         (
             metadata_value(0, 2, broker_id=4, is_migrating_zk_broker=True),

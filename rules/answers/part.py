@@ -60,6 +60,8 @@ class Elector:
     """It would come back after a restart, with this directory."""
     votes: Part = Part.COUNTS
     """It grants votes and can be a candidate."""
+    begins_again: bool = False
+    """Only its timers, which stand still, may keep it from that: a start ends this."""
     no_vote: str = ""
     """Why not, if that is known."""
     reached: Part = Part.COUNTS
@@ -88,8 +90,9 @@ class Elector:
         """The same voter after a restart."""
         if self.no_start:
             return replace(self, runs=Part.LOST)
-        in_doubt = self.start_doubt is not None and self.runs is Part.COUNTS
-        return replace(self, runs=Part.DOUBTFUL) if in_doubt else self
+        if self.start_doubt is not None and self.runs is Part.COUNTS:
+            return replace(self, runs=Part.DOUBTFUL)
+        return replace(self, votes=Part.COUNTS) if self.begins_again else self
 
     @property
     def is_doubtful(self) -> bool:
@@ -188,7 +191,9 @@ def _elector(facts: Facts, node: NodeFacts, dialled: VoterSet, *, refusing_are_d
     no_vote = facts.without_vote.get(node.id, "")
     runs = node.followed is not Following.NOT_FETCHING and not (refusing_are_down and node.refused)
     reached = node.reachable if by_probes else all(fault.found_by_probe for fault in node.faults)
-    doubtful = {name for doubt in facts.doubts.get(node.id, ()) for name in _DOUBTFUL_PARTS[doubt.about]}
+    known = facts.doubts.get(node.id, ())
+    doubtful = {name for doubt in known for name in _DOUBTFUL_PARTS[doubt.about]}
+    of_votes = [doubt.about for doubt in known if "votes" in _DOUBTFUL_PARTS[doubt.about]]
 
     def part(name: str, *, counts: bool) -> Part:
         return Part.LOST if not counts else Part.DOUBTFUL if name in doubtful else Part.COUNTS
@@ -200,6 +205,7 @@ def _elector(facts: Facts, node: NodeFacts, dialled: VoterSet, *, refusing_are_d
         voters=dialled,
         runs=part("runs", counts=runs),
         votes=part("votes", counts=not no_vote),
+        begins_again=not no_vote and of_votes == [About.TIMERS],
         no_vote=no_vote,
         no_start=_no_start(facts),
         start_doubt=of_start(facts.replay_end, node.id),

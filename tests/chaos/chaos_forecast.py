@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 from deploy.lab import LabError
 from deploy.lab.kafka_requests import QuorumState
+from deploy.lab.running_quorum import CHANGE_TIMEOUT_S
 from rules.facts.freshness import fresh_poll
 from rules.facts.quorum import Facts
 from rules.model.identifiers import Millis
@@ -212,16 +213,17 @@ class ChaosForecast:
         return answers
 
     def _await_all_voters(self) -> None:
-        """Starts what has ended, and waits until all voters follow."""
-        lab = self.context.lab
-        lab.start(*(one for one in lab.controllers if not lab.node(one).running))
-        until = lab.await_state(lambda _: True, what="a leader").high_watermark + NEW_RECORDS
-        lab.await_state(
-            lambda state: (
-                {*lab.controllers} == state.voter_ids and all(one.log_end_offset > until for one in state.voters)
-            ),
-            what="all voters",
-        )
+        """Waits until all voters follow, and starts what ends meanwhile: one that was denied ends some time later."""
+        lab, first = self.context.lab, dict[str, int]()
+
+        def all_follow() -> None:
+            lab.start(*(one for one in lab.controllers if not lab.node(one).running), wait=False)
+            state = self._state()
+            until = first.setdefault("high watermark", state.high_watermark) + NEW_RECORDS
+            assert {*lab.controllers} == state.voter_ids
+            assert all(one.log_end_offset > until for one in state.voters), state.voters
+
+        eventually(all_follow, within_s=CHANGE_TIMEOUT_S, every_s=0.5)
 
     def _ask_while_healthy(self, when: str) -> None:
         """Waits until all voters follow and all is known, and asks again with later polls."""

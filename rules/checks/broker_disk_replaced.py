@@ -16,8 +16,9 @@ What it means
 What to do
     1. Copy the directories that the alert names before their brokers start.
     2. If the files were moved to the new directory, nothing is lost: silence the alert.
-    3. Stop the broker. If the former disk still exists, mount it, keep the directories aside that the broker created
-       again (with both it ends at its start: "Duplicate log directories"), and start the broker.
+    3. Stop the broker. If the former disk still exists, copy from it the partitions that other replicas lead: the
+       broker truncates them. Then mount it, keep the directories aside that the broker created again (with both it
+       ends at its start: "Duplicate log directories"), and start the broker.
     4. If it is lost, start the brokers of the other replicas while this one is stopped, and elect one of those, for
        these partitions alone, by an unclean election: only the records that it lacks are lost. After that, start this
        broker: it copies them, and leads its other partitions with all their records.
@@ -143,7 +144,7 @@ def _remedy(
             )
         else:
             yield does(f"# Otherwise stop broker {broker}: {why}", stop)
-    elif (overtaken := _overtaken(facts, broker, emptied)) and broker not in facts.records_awaited:
+    elif broker not in facts.records_awaited and _overtaken(facts, broker, emptied):
         yield f"# Another replica is the one in sync: broker {broker} copies what that one has when it starts"
         yield (
             "# What that one lacks is on the former disk, if it exists: copy it from there, and do not mount it, "
@@ -152,20 +153,15 @@ def _remedy(
         yield _RESTORE
         return
     else:
-        if overtaken:
-            yield Step(
-                f"# If the former disk exists, copy {and_join(overtaken, _MAX_NAMED)} from it before broker {broker} "
-                "starts with it: another replica is the one in sync, without these records, and it truncates them",
-                Plan(
-                    forbids=(Action(Act.START, broker),),
-                    until=(Action(Act.COPY, broker, frozenset(overtaken)),),
-                    ends=Ends.RECORDS,
-                ),
-            )
         yield does(f"# Unless the files were moved, stop broker {broker} or leave it stopped: {why}", stop)
+    yield Step(
+        f"# If the former disk exists, copy from it what other replicas lead before you mount it: broker {broker} "
+        "truncates that when it starts, also records of former incidents that no other replica has",
+        Plan(forbids=(Action(Act.RECOVER, broker),), until=(Action(Act.COPY, broker),), ends=Ends.RECORDS),
+    )
     ids = f"directory.id {lost[0]} is" if len(lost) == 1 else f"directory.id {and_join(lost, 4)} are"
     yield does(
-        f"# If the former disk exists, mount it as it was ({ids} in its meta.properties), and keep aside the "
+        f"# Then mount it as it was ({ids} in its meta.properties), and keep aside the "
         f"directories of these partitions that broker {broker} has created again: it does not start with both "
         '("Duplicate log directories"), and what clients wrote meanwhile is only there',
         (Act.RECOVER, (broker,)),
@@ -191,16 +187,15 @@ def _remedy(
     yield _RESTORE
 
 
-def _overtaken(facts: Facts, broker: NodeId, emptied: Iterable[EmptiedReplicas]) -> list[str]:
-    """Returns the partitions whose leader, or who leads next, is another replica: it has followed the empty log."""
+def _overtaken(facts: Facts, broker: NodeId, emptied: Iterable[EmptiedReplicas]) -> bool:
+    """Returns whether another replica leads one of the partitions, or will: it has followed the empty log."""
     awaited = {one.text for one in facts.records_awaited.get(broker, ())}
-    return [
-        name
+    return any(
+        f"{topic_text(replicas.topic, replicas.topic_id)}-{number}" not in awaited
         for replicas in emptied
         if replicas.others
         for number in replicas.numbers
-        if (name := f"{topic_text(replicas.topic, replicas.topic_id)}-{number}") not in awaited
-    ]
+    )
 
 
 def _resolved(facts: Facts, subject: Subject) -> str:

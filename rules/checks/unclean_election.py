@@ -90,7 +90,7 @@ def _finding(facts: Facts, subject: Subject, severity: Severity, one: UncleanEle
             "first": utc_text(one.first_timestamp_ms),
             "newest_offset": one.last_offset,
         },
-        starts=one.passed_over,
+        starts=(*one.passed_over, *(node for node in one.others if node in facts.only_copies)),
         remedy=_remedy(facts, one),
     )
 
@@ -129,7 +129,9 @@ def _loss(facts: Facts, one: UncleanElections) -> str:
         for replicas in facts.quorum.history.emptied
         if replicas.topic_id == one.topic_id and replicas.broker in one.leaders
     ]
-    copies = copy_sentence(facts, (*one.passed_over, *(node for replicas in emptied for node in replicas.others)))
+    copies = copy_sentence(
+        facts, (*one.passed_over, *one.others, *(node for replicas in emptied for node in replicas.others))
+    )
     if emptied and not one.passed_over:
         without = numbered("Broker", sorted({replicas.broker for replicas in emptied}), 6)
         returned = not any(replicas in facts.emptied.lasting for replicas in emptied)

@@ -28,16 +28,17 @@ def only_copies(quorum: Quorum, recoveries: Iterable[Recovery], emptied: Emptied
     """Returns the brokers that may hold the only copy of acknowledged records, with the directories of the partitions.
 
     These are, for each RECOVERING partition, the replicas that were in the ISR or ELR before the election and are not
-    in the ISR now (every replica outside the ISR if the log does not show which they were, none if the last leader was
-    elected with its directory). And, for each remembered unclean election, the brokers that were passed over and have
-    not started since: the partition may have recovered from another replica. The same for the other replicas of one
-    that its broker has created again in another directory.
+    in the ISR now, and further ones that have not started since: those before may have lost their disks (every replica
+    outside the ISR if the log does not show which they were, none if the last leader was elected with its directory).
+    And, for each remembered unclean election, the brokers that were not elected and have not started since: the
+    partition may have recovered from another replica. The same for the other replicas of one that its broker has
+    created again in another directory.
     """
-    of_recoveries = ((node, _recovering(recovery)) for recovery in recoveries for node in _holders(recovery))
+    of_recoveries = ((node, _recovering(recovery)) for recovery in recoveries for node in _holders(quorum, recovery))
     of_elections = (
         (node, _directory(election.topic, election.topic_id, partition))
         for election in quorum.history.unclean
-        for node in election.passed_over
+        for node in (*election.passed_over, *election.others)
         if _has_not_run_since(quorum, node, election.last_offset)
         for partition in election.partitions
     )
@@ -56,14 +57,36 @@ def _beside_emptied(quorum: Quorum, emptied: Emptied) -> Iterator[tuple[NodeId, 
 
 def stopped_before(quorum: Quorum, emptied: Emptied) -> Mapping[NodeId, Mapping[NodeId, Directories]]:
     """Returns by broker those that must be stopped before it starts: they lead without the records that it has."""
-    found: dict[NodeId, dict[NodeId, set[PartitionDirectory]]] = {}
-    for node, leader, directory in _beside_emptied(quorum, emptied):
-        if leader in quorum.brokers and not quorum.brokers[leader].fenced:
-            found.setdefault(node, {}).setdefault(leader, set()).add(directory)
-    return {
-        node: {leader: frozenset(directories) for leader, directories in of_node.items()}
-        for node, of_node in found.items()
+    return _by_both(
+        (node, leader, directory)
+        for node, leader, directory in _beside_emptied(quorum, emptied)
+        if leader in quorum.brokers and not quorum.brokers[leader].fenced
+    )
+
+
+def copied_before(
+    quorum: Quorum, offline: Iterable[PartitionSum], recoveries: Iterable[Recovery]
+) -> Mapping[NodeId, Mapping[NodeId, Directories]]:
+    """Returns by broker those whose replicas must be copied before it starts, although they run.
+
+    It was elected uncleanly, has stopped, and leads again when it starts. Then they truncate what they have.
+    """
+    elected = {(one.topic_id, one.partition) for one in recoveries if not one.last_leader}
+    elected |= {
+        (one.topic_id, partition)
+        for one in quorum.history.unclean
+        if one.last_leaders < one.elections
+        for partition in one.partitions
     }
+    return _by_both(
+        (holder.id, node, _directory(example.topic, example.topic_id, example.partition))
+        for partition in offline
+        for example in partition.examples
+        if (example.topic_id, example.partition) in elected
+        for holder in partition.holders
+        for node, _ in partition.others
+        if node in quorum.brokers and quorum.brokers[node].alive
+    )
 
 
 def records_awaited(
@@ -121,6 +144,15 @@ def elected_recovered(quorum: Quorum) -> Mapping[NodeId, Directories]:
     )
 
 
+def _by_both(
+    found: Iterable[tuple[NodeId, NodeId, PartitionDirectory]],
+) -> Mapping[NodeId, Mapping[NodeId, Directories]]:
+    by_node: dict[NodeId, list[tuple[NodeId, PartitionDirectory]]] = {}
+    for node, other, directory in found:
+        by_node.setdefault(node, []).append((other, directory))
+    return {node: _by_node(of_node) for node, of_node in by_node.items()}
+
+
 def _by_node(
     held: Iterable[tuple[NodeId, PartitionDirectory]],
 ) -> Mapping[NodeId, Directories]:
@@ -145,9 +177,11 @@ def _directory(topic: str | None, topic_id: TopicId, partition: int) -> Partitio
     return PartitionDirectory(topic or topic_id, partition, text)
 
 
-def _holders(recovery: Recovery) -> set[NodeId]:
+def _holders(quorum: Quorum, recovery: Recovery) -> set[NodeId]:
     # A replica that runs has truncated its log to that of a leader without records; `_beside_emptied` has the others.
     if recovery.last_leader or (recovery.emptied and recovery.leader is not None):
         return set()
     known = () if recovery.emptied else {*(recovery.previous_isr or ()), *(recovery.previous_elr or ())}
-    return (known or {*recovery.replicas} - {*recovery.added}) - {recovery.leader, *recovery.isr}
+    copied = {*recovery.replicas} - {*recovery.added}
+    further = {node for node in copied if not known or _has_not_run_since(quorum, node, recovery.since_offset)}
+    return {*known, *further} - {recovery.leader, *recovery.isr}

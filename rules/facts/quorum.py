@@ -136,6 +136,7 @@ class Facts:
     only_in_sync_copies = _fact(lambda facts: only_copies.only_in_sync_copies(facts.recoveries))
     elected_recovered = _fact(lambda facts: only_copies.elected_recovered(facts.quorum))
     stopped_before = _fact(lambda facts: only_copies.stopped_before(facts.quorum, facts.emptied))
+    copied_before = _fact(lambda facts: only_copies.copied_before(facts.quorum, facts.offline, facts.recoveries))
     records_awaited = _fact(
         lambda facts: only_copies.records_awaited(facts.offline, facts.stopped_before, facts.emptied)
     )

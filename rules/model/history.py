@@ -433,6 +433,9 @@ class UncleanElections:
     """How many of the elections elected the last leader or the only replica: no other replica's records are lost."""
     most_replicas: int = 0
     """The largest number of replicas of the partitions."""
+    others: tuple[NodeId, ...] = ()
+    """The brokers with further replicas, sorted: if those that were passed over lost their disks, each may have more
+    than the elected one."""
     read_timestamp_ms: Millis | None = None
     """The time of the log when the rules first saw the newest election: much later after a gap.
 
@@ -471,11 +474,8 @@ class EmptiedReplicas:
     """As of UncleanElections."""
 
     def returned(self, brokers: Mapping[NodeId, BrokerRegistration]) -> bool:
-        """Returns whether the broker's newest registration has the former directories, or none of the new ones."""
-        if self.broker not in brokers:
-            return False
-        online = {*brokers[self.broker].log_dirs}
-        return {*self.lost} <= online or online.isdisjoint(self.directories)
+        """Returns whether the broker's newest registration has the former directories."""
+        return self.broker in brokers and {*self.lost} <= {*brokers[self.broker].log_dirs}
 
 
 class RewriteCause(StrEnum):

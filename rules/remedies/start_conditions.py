@@ -9,6 +9,7 @@ What can be destroyed:
 - the records of a replica whose log directory is missing when its broker, the only one in sync, starts: it leads an
   empty log, to which the others truncate theirs;
 - the only in-sync copy of a RECOVERING partition, on a broker that runs;
+- the copy of a replica that runs without a leader, when the one starts that was elected uncleanly before;
 - the copy of a replica whose leader came back without its log directory: until that one is stopped, and before that one
   starts again;
 - lost metadata: a node that follows the new log truncates its copy of `__cluster_metadata`, or a broker takes the new
@@ -98,6 +99,13 @@ def before_a_start(facts: Facts, nodes: Iterable[NodeId], *, unchanged: bool = F
     led = facts.led_at_a_start
     steps += _first([_mount_first(facts, node, led[node]) for node in brokers if node in led])
     steps += _first([_copy_first(facts, node, directories) for node, directories in _held(facts, brokers)])
+    steps += _first(
+        [
+            _copy_running(facts, node, holder, directories)
+            for node in brokers
+            for holder, directories in sorted(facts.copied_before.get(node, {}).items())
+        ]
+    )
     stopped_first, awaited, in_sync = facts.stopped_before, facts.records_awaited, facts.only_in_sync_copies
     steps += _first(
         [
@@ -298,6 +306,20 @@ def _copy_first(facts: Facts, node: NodeId, directories: Collection[PartitionDir
         f"# Do not {_start(facts, node)} before you have copied {_names(directories, _MOST_LISTED)} from its "
         "log.dirs: it may hold the only copy of acknowledged records, and it truncates them when it starts",
         Plan(forbids=(Action(Act.START, node),), until=(copied,), ends=Ends.RECORDS),
+        *(() if node in facts.controllers_only else (claim(Question.RESTART, NO, node=node),)),
+    )
+
+
+def _copy_running(facts: Facts, node: NodeId, holder: NodeId, directories: Collection[PartitionDirectory]) -> str:
+    return Step(
+        f"# Do not {_start(facts, node)} before you have copied {_names(directories, _MOST_LISTED)} from the log.dirs "
+        f"of broker {holder}, which runs: it may hold the only copy of acknowledged records, and it truncates them as "
+        f"soon as broker {node} leads",
+        Plan(
+            forbids=(Action(Act.START, node),),
+            until=(Action(Act.COPY, holder, _texts(directories)),),
+            ends=Ends.RECORDS,
+        ),
         *(() if node in facts.controllers_only else (claim(Question.RESTART, NO, node=node),)),
     )
 

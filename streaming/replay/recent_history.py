@@ -69,7 +69,7 @@ class UncleanElection(NamedTuple):
     """The replicas that were in sync or eligible before."""
     last_leader: bool
     """Whether the leader had led last, or is the only replica: if it passed over none, no other's records are lost."""
-    replicas: int
+    replicas: tuple[NodeId, ...]
     offset: Offset
     timestamp_ms: Millis
 
@@ -351,8 +351,14 @@ def _with_election(previous: UncleanElections | None, one: UncleanElection) -> U
         last_timestamp_ms=one.timestamp_ms,
         last_offset=one.offset,
         last_leaders=(one.last_leader and not one.passed_over) + (previous.last_leaders if previous else 0),
-        most_replicas=max(one.replicas, previous.most_replicas if previous else 0),
+        most_replicas=max(len(one.replicas), previous.most_replicas if previous else 0),
+        others=tuple(sorted({*_further(one), *(previous.others if previous else ())})[:NODES]),
     )
+
+
+def _further(one: UncleanElection) -> Iterable[NodeId]:
+    """Returns the replicas that were neither elected nor passed over; none if the elected one has every record."""
+    return {*one.replicas} - {one.leader, *one.passed_over} if one.passed_over else ()
 
 
 def _without_oldest(known: tuple[_Entry, ...], of_node: list[int]) -> tuple[_Entry, ...]:

@@ -55,7 +55,7 @@ def unclean_election(
         leader=now.leader,
         passed_over=replicas_passed_over(before, now),
         last_leader=elects_last_leader(before, now),
-        replicas=len(now.replicas),
+        replicas=now.replicas,
         offset=origin.offset,
         timestamp_ms=origin.timestamp_ms,
     )

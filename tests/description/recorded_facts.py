@@ -292,6 +292,7 @@ def _unclean(one: UncleanElections, times: Times) -> str:
         + times.span(one.first_timestamp_ms, one.last_timestamp_ms),
         f"partitions {listed(one.partitions)} with at most {one.most_replicas} replicas",
         f"elected {listed(one.leaders)} instead of {listed(one.passed_over)}",
+        f"further replicas on {listed(one.others)}",
         f"the last by record {one.last_offset}",
     ]
     if one.last_leaders:

@@ -310,7 +310,7 @@ class Operator:
     def _applies(self, line: str) -> bool:
         """Returns whether the condition in a step's first words is true: the operator knows the disks."""
         former = any(one.former for one in self.cluster.brokers.values())
-        if "former disk exists" in line or line.startswith("# Then start broker"):
+        if "former disk exists" in line or line.startswith("# Then "):
             return former
         if line.startswith("# If the disk is lost") or "when another replica leads them" in line:
             return not former

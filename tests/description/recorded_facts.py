@@ -169,6 +169,8 @@ def _rewrites(one: Rewrites, times: Times) -> Fact:
 
 
 def _sums(quorum: Quorum, times: Times) -> Iterator[Fact]:
+    for broker, stricter in quorum.stricter_min_isrs.items():
+        yield Fact(f"min ISR of broker {broker}", f"min.insync.replicas {stricter} on broker {broker} alone")
     for offline in quorum.offline:
         yield Fact(f"offline on {keys(offline.holders)}", _sum(offline, "without a leader", times))
     for below in quorum.under_min_isr:

@@ -8,14 +8,14 @@ which Kafka itself does not report.
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from connectors.errors import DamagedLogError
 from connectors.gather.fetched_batches import Damage, FetchedBatch, announced_size, fetched_batches
 from connectors.kafka.messages import FetchResult
 from connectors.kafka.response_limits import MAX_BATCH_BYTES, invalid
-from connectors.metadata.batches import BadBatch, RecordBatch, TornTail, scan
+from connectors.metadata.batches import HEADER, BadBatch, RecordBatch, TornTail, scan
 from rules.model.identifiers import Offset, SnapshotId
 from rules.model.monitoring import DamagedBatch
 
@@ -75,13 +75,15 @@ class CommitBuffer:
         self._mismatch: tuple[int, int | None] | None = None
         """Since when the leader's log differs, and the first high watermark that it reported since then."""
         self.high_watermark: int | None = None
+        self.newest: FetchedBatch | None = None
+        """The newest committed batch, of which only the header is kept: it has the checksum of the rest."""
         self.restart(start)
 
     def restart(self, start: FetchPosition) -> None:
         """Drops the uncommitted batches and continues at this position."""
         self._drop_uncommitted()
         self._mismatch = None
-        self.high_watermark = None
+        self.high_watermark = self.newest = None
         self.committed_end = start.offset
         self.committed_epoch = start.epoch
 
@@ -135,6 +137,22 @@ class CommitBuffer:
             return AcceptResult(committed=committed, pause=True, damaged=damaged)
         return AcceptResult(committed=committed, damaged=damaged)
 
+    def loss_shown_by(self, response: FetchResult) -> str | None:
+        """Returns the loss, if a leader's answer to a Fetch at the newest committed batch has another one there.
+
+        A quorum that is restored from older copies uses its epochs again. As soon as its log is as long as the former
+        one, Kafka takes both for one log.
+        """
+        newest, header = self.newest, response.records[: HEADER.size]
+        if newest is None or response.error or response.diverging is not None or len(header) < HEADER.size:
+            return None
+        if header == newest.content or HEADER.unpack(header)[0] > newest.base_offset:
+            return None
+        return (
+            f"offset {newest.base_offset} of epoch {newest.leader_epoch} was committed; the leader of epoch "
+            f"{response.leader_epoch} has another batch there: it uses an epoch again"
+        )
+
     def _check_mismatch(self, response: FetchResult, log_end: SnapshotId, what: str, *, now_ms: int) -> AcceptResult:
         """Handles a leader log that differs from the received one. Only committed records matter: an election may
         truncate uncommitted ones.
@@ -176,6 +194,8 @@ class CommitBuffer:
         for batch in batches:
             self._uncommitted_bytes -= len(batch.content)
             self.committed_end, self.committed_epoch = batch.last_offset + 1, batch.leader_epoch
+        if batches:
+            self.newest = replace(batches[-1], content=batches[-1].content[: HEADER.size])
         epoch = self.committed_epoch if batches or response.leader_epoch is None else response.leader_epoch
         return CommittedRecords(
             base_offset=base,

@@ -143,6 +143,7 @@ class LogFollower:
             self._leave_log(leader)
         if leader != self._verified_leader:
             await self._require_this_quorum(leader)
+            await self._compare_newest_batch(leader)
             self._verified_leader = leader
         if self._snapshot is not None:
             await self._fetch_snapshot_piece(leader, self._snapshot)
@@ -211,6 +212,23 @@ class LogFollower:
             return
         if not self._nodes.leads_this_quorum(leader, polled.voter_keys):
             raise ObservationError(Reason.WRONG_CLUSTER, OTHER_QUORUM)
+
+    async def _compare_newest_batch(self, leader: Address) -> None:
+        """Reads the log from its start if a leader's has another batch where the newest committed one was."""
+        newest, epoch = self._buffer.newest, self._nodes.leader_epoch
+        # A leader rejects an epoch that is newer than its own.
+        if newest is None or self._damaged_by is not None or epoch < newest.leader_epoch:
+            return
+        request = fetch_request(
+            cluster_id=self._nodes.cluster_id,
+            leader_epoch=epoch,
+            offset=newest.base_offset,
+            last_epoch=newest.leader_epoch,
+        )
+        response = parse_fetch(await self._client.send(leader, request, source=ObservationSource.LOG), leader)
+        if (lost := self._buffer.loss_shown_by(response)) is not None:
+            self._write_failure(leader, ObservationError(Reason.METADATA_LOST, lost))
+            self._buffer.restart(START)
 
     async def _fetch_snapshot_piece(self, leader: Address, snapshot: SnapshotBuffer) -> None:
         if self._snapshot_from != leader:

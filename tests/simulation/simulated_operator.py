@@ -347,11 +347,19 @@ class Operator:
                 for until in plan.until:
                     if until.act in (Act.START, Act.STOP) and self._is_missing(until):
                         return self._tries(until, self.forbidding)
-                    if not self._is_done(until):
+                    leaders = self._leaders()
+                    done = self._is_done(until)
+                    if leaders != self._leaders():
+                        # Others were started, or one was elected: the alerts say what must be done before more.
+                        return True
+                    if not done:
                         return False
                 if not plan.until:
                     return False
         return self._act(action.act, action.node)
+
+    def _leaders(self) -> list[int | None]:
+        return [one.leader for one in self.cluster.partitions.values()]
 
     def _is_missing(self, until: Action) -> bool:
         broker = None if until.node is None else self.cluster.brokers.get(until.node)

@@ -293,6 +293,33 @@ def test_lost_metadata_is_recorded_and_the_log_is_read_from_its_start(loop: Even
     assert "offset 49 of epoch 3 was committed" in output.failures[0].detail
 
 
+@pytest.mark.parametrize("changed", [True, False])
+def test_an_epoch_that_is_used_again_is_a_loss(loop: EventLoop, changed: bool) -> None:
+    """The quorum was restored, and its log is longer than the former one before it answers again."""
+    again = batch(0, 2, epoch=1) + batch(2, 2, epoch=3) if changed else LOG
+    now, more = [LOG], batch(4, 3, epoch=3)
+
+    def leader(request: Any) -> Any:
+        partition = request.topics[0].partitions[0]
+        if partition.current_leader_epoch != 3:
+            return fetch_answer(error=ErrorCode.FENCED_LEADER_EPOCH, leader=1, epoch=3, at=C1)
+        served = now[0]
+        if len(served) == len(LOG) and served is LOG and partition.fetch_offset == 4:
+            now[0] = again + more
+            raise ObservationError(Reason.CLOSED, "all controllers are restored")
+        second = len(batch(0, 2 if changed else 3, epoch=1))
+        records = served[{0: 0, 3: second, 4: len(again)}.get(partition.fetch_offset, len(served)) :]
+        return fetch_answer(leader=1, high_watermark=7 if served is not LOG else 4, records=records)
+
+    controllers = ScriptedClient(loop, {C1: leader})
+    expected = LOG + again + more if changed else LOG + more
+    output = follow(loop, controllers, lambda output: len(output.log) >= len(expected), configured=(C1,))
+
+    assert output.log == expected
+    lost = [event.detail for event in output.failures if event.reason is Reason.METADATA_LOST]
+    assert ["it uses an epoch again" in one for one in lost] == [True] * changed
+
+
 @pytest.mark.parametrize(("at", "value"), [(MAGIC_AT, b"\1"), (LENGTH_AT, b"\0\0\0\5")], ids=["magic", "length"])
 def test_a_damaged_batch_is_reported_and_read_again_from_another_leader(loop: EventLoop, at: int, value: bytes) -> None:
     """Reading goes on after it, where its header or the next sound batch shows its end."""

@@ -407,7 +407,7 @@ def _changes(
             continue
         if row.key.id in twice:
             continue
-        if other_disk or (voter is None and half_done(facts.quorum, row.key, thresholds)):
+        if other_disk or (voter is None and half_done(facts.quorum, row.key)):
             why = statement(
                 f"controller {row.key.id} ",
                 predicate(claim(Question.DIRECTORY, Directory.REPLACED, node=row.key.id)),

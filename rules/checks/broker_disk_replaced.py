@@ -31,25 +31,24 @@ What not to do
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from typing import Final
 
 from rules.claims.statement import statement
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
-from rules.finding import Finding, RuleResult, Severity, Thresholds, hold, keep_firing_for
+from rules.finding import Finding, RuleResult, Severity, Thresholds, hold
 from rules.formatting import and_join, numbered, plural, topic_text, utc_text
 from rules.model.history import EmptiedReplicas
-from rules.model.identifiers import NodeId
+from rules.model.identifiers import Millis, NodeId
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_log_dirs
 from rules.remedies.start_conditions import copy_sentence
 from rules.remedies.step import Act, Action, Ends, Plan, Step, does, starts
 from rules.rule import Rule
 
-KEEP_FIRING_FOR = keep_firing_for(
-    3_600.0,
-    "the broker reported its new directories, or after that was read if it was later; longer while another replica can "
-    "still be copied",
-)
+_KEPT_MS: Final = Millis(3_600_000)
+"""How long the alert fires after the broker reported its new directories, or after that was read if it was later;
+longer while replicas are copied."""
 _MAX_LISTED = 20
 _MAX_NAMED = 3
 _RESTORE = "# What no replica has, restore from a backup, or delete the topic and create it again"
@@ -64,7 +63,7 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     lasting = [
         replicas
         for replicas in facts.emptied.lasting
-        if newest - max(replicas.timestamp_ms, replicas.read_timestamp_ms or 0) <= thresholds.ms(KEEP_FIRING_FOR.name)
+        if newest - max(replicas.timestamp_ms, replicas.read_timestamp_ms or 0) <= _KEPT_MS
         or _with_a_copy(facts, (replicas,))
     ]
     ordered = sorted(lasting, key=lambda one: (one.broker, one.topic or "", one.topic_id))
@@ -223,7 +222,6 @@ RULE = Rule(
     title="A broker came back without its disk",
     resolved=_resolved,
     hold=hold(0.0, "the broker leads the partitions as soon as it can, and others truncate"),
-    further_thresholds=(KEEP_FIRING_FOR,),
     needs=(Need.CURRENT_LOG,),
     grouped_with=(
         *("partitions-offline", "broker-fenced", "log-directory-offline"),

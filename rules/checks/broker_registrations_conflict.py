@@ -49,7 +49,7 @@ What not to do
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
@@ -69,11 +69,8 @@ ROLL = Threshold(
     meaning="how long a broker may lack a listener that most others have, or a rack: a rolling restart that adds one "
     "takes about as long",
 )
-RACK = Threshold(
-    name="rack",
-    default=86_400.0,
-    meaning="for how long a broker's other rack is reported: no record shows that replicas are placed for it",
-)
+_RACK_MS: Final = Millis(86_400_000)
+"""For how long a broker's other rack is reported: no record shows that replicas are placed for it."""
 _Registration: TypeAlias = BrokerRegistration | ControllerRegistration
 _MOST_LISTED = 8
 """How many nodes of one address the evidence lists."""
@@ -107,7 +104,7 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     newest = facts.quorum.newest_timestamp_ms
     for broker in alive:
         since = broker.rack_since_timestamp_ms
-        if newest is not None and since is not None and newest - since < thresholds.ms(RACK.name):
+        if newest is not None and since is not None and newest - since < _RACK_MS:
             yield from _in_another_rack(alive, broker, since)
 
 
@@ -337,7 +334,7 @@ RULE = Rule(
     title="Registrations of brokers contradict each other",
     resolved=_resolved,
     hold=hold(60.0, "a broker that is restarted with another address registers within seconds"),
-    further_thresholds=(ROLL, RACK),
+    further_thresholds=(ROLL,),
     needs=(Need.CURRENT_LOG,),
     without_leader=True,
 )

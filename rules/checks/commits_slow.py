@@ -33,7 +33,7 @@ from rules.facts.freshness import needed
 from rules.facts.needs import Need
 from rules.facts.node import NodeFacts
 from rules.facts.quorum import Facts
-from rules.facts.replica_lag import WINDOW, Readiness, readiness
+from rules.facts.replica_lag import Readiness, readiness
 from rules.finding import Finding, NotApplicable, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, duration, plural
 from rules.model.quorum import Quorum
@@ -81,7 +81,7 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 def _catches_up(quorum: Quorum, status: NodeFacts, thresholds: Thresholds) -> bool:
     samples, limit_ms = lag_samples(quorum, status.key), quorum.ages.fetch_ms
-    state = readiness(samples, limit_ms=limit_ms, window=int(thresholds[WINDOW.name]))
+    state = readiness(samples, limit_ms=limit_ms)
     return (status.lag or 0) > NEAR_RECORDS and state is Readiness.CATCHING_UP
 
 
@@ -171,6 +171,6 @@ RULE = Rule(
     title="Metadata commits are slow",
     resolved=_resolved,
     hold=hold(60.0, "the average forgets a pause of ten seconds within a minute, and an election is over in a few"),
-    further_thresholds=(SLOW, ELECTION_NEAR, WINDOW),
+    further_thresholds=(SLOW, ELECTION_NEAR),
     needs=(Need.FRESH_POLL,),
 )

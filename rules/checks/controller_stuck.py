@@ -28,6 +28,7 @@ What not to do
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from rules.answers.now import leads
 from rules.answers.restart import ONLY_VOTER
@@ -38,7 +39,7 @@ from rules.facts.freshness import needed
 from rules.facts.needs import Need
 from rules.facts.node_claims import leader_claim
 from rules.facts.quorum import Facts
-from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
+from rules.finding import Finding, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis
 from rules.model.replica import Poll
@@ -46,12 +47,9 @@ from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
 from rules.rule import Rule
 
-STILL = Threshold(
-    name="still",
-    default=12.0,
-    meaning="how long the active controller must have appended nothing before the condition begins, at least 10; the "
-    "condition must then last for hold. It appends every half second, so the default is 24 missed records",
-)
+_STILL_MS: Final = Millis(12_000)
+"""How long the active controller must have appended nothing before the condition begins: it appends every half
+second, so these are 24 missed records."""
 
 
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -63,7 +61,7 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
             why="whether the active controller appends is not known: no NoOpRecord has been read "
             "(metadata.max.idle.interval.ms=0, or a metadata.version before 3.3), or the log not to its end"
         )
-    elif poll.leader is not None and quorum.silent_ms > thresholds.ms(STILL.name):
+    elif poll.leader is not None and quorum.silent_ms > _STILL_MS:
         yield _finding(facts, poll, since_ms=Millis(poll.observed_at_ms - quorum.silent_ms))
 
 
@@ -113,6 +111,5 @@ RULE = Rule(
     title="The active controller appends nothing",
     resolved=_resolved,
     hold=hold(10.0, "a long pause of the controller's event thread, for a large request, ends within seconds"),
-    further_thresholds=(STILL,),
     needs=(Need.FRESH_POLL, Need.CURRENT_LOG),
 )

@@ -29,6 +29,7 @@ What not to do
 
 from collections import Counter
 from collections.abc import Collection, Iterable
+from typing import Final
 
 from rules.answers.now import leads
 from rules.claims.statement import statement
@@ -50,12 +51,8 @@ ELECTIONS = Threshold(
     unit="elections",
     meaning="this many elections within the window, beyond those that restarts explain, are churn (as in etcd's alert)",
 )
-JUMP = Threshold(
-    name="jump",
-    default=10.0,
-    unit="epochs",
-    meaning="an election that skips at least this many epochs may be a jump. A few lost elections are normal",
-)
+_JUMP: Final = 10
+"""An election that skips at least so many epochs may be a jump. A few lost elections are normal."""
 ELECTION_TIME = Threshold(
     name="election_time",
     default=1.0,
@@ -79,7 +76,7 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
         yield _finding(facts, elections, explained, starts, thresholds.ms(WINDOW.name))
     for one in elections:
         skipped = _skipped_epochs(one)
-        if one.after_ms is None or skipped < thresholds[JUMP.name]:
+        if one.after_ms is None or skipped < _JUMP:
             continue
         if skipped * thresholds.ms(ELECTION_TIME.name) > one.after_ms:
             yield _jump(facts, one, skipped, within=ms_text(one.after_ms))
@@ -203,7 +200,7 @@ RULE = Rule(
     title="Too many leader elections",
     resolved=_resolved,
     hold=hold(60.0),
-    further_thresholds=(WINDOW, ELECTIONS, JUMP, ELECTION_TIME),
+    further_thresholds=(WINDOW, ELECTIONS, ELECTION_TIME),
     looks_back=True,
     needs=(Need.CURRENT_LOG,),
 )

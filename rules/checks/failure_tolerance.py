@@ -29,6 +29,7 @@ What not to do
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from rules.answers.election import failures_left, failures_tolerated
 from rules.answers.now import in_sync_text, over
@@ -65,11 +66,8 @@ from rules.model.subject import Subject
 from rules.remedies.remedy_commands import bring_in_sync, compare_log_ends
 from rules.rule import Rule
 
-WINDOW = Threshold(
-    name="window",
-    default=900.0,
-    meaning="the time over which the outages of voters are added, by the polls. At most an hour is remembered",
-)
+_WINDOW_MS: Final = Millis(900_000)
+"""The time over which the outages of voters are added, by the polls."""
 SHARE = Threshold(
     name="share",
     default=40.0,
@@ -93,10 +91,10 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
         why = f"only voters whose directory id changed are missing: {and_join(status.key for status in missing)}"
         yield UnknownResult(subject=Subject("quorum"), why=why)
         return
-    window, recent = thresholds.ms(WINDOW.name), _recent_outages(facts.quorum, poll, thresholds.ms(WINDOW.name))
-    too_long = bool(recent.failing) and recent.without_reserve_ms >= round(window * thresholds[SHARE.name] / 100)
+    recent = _recent_outages(facts.quorum, poll)
+    too_long = bool(recent.failing) and recent.without_reserve_ms >= round(_WINDOW_MS * thresholds[SHARE.name] / 100)
     if too_long or (missing and spare <= 0):
-        yield _finding(facts, poll, statuses, window if too_long else None, recent)
+        yield _finding(facts, poll, statuses, recent, too_long=too_long)
     elif spare > 0 and (doubts := facts.doubts_about(IN_DOUBT)) and (failures_left(facts).worst or 0) <= 0:
         named = (status.id for status in statuses if status.id in doubts)
         why = and_join((f"controller {node} {doubts[node].why}" for node in named), 3)
@@ -115,14 +113,14 @@ class _RecentOutages:
         """How often each voter was not in sync."""
         return {node: len(of_node) for node, of_node in self.outages.items()}
 
-    def past_failures(self, window: Millis) -> PastFailures:
+    def past_failures(self) -> PastFailures:
         """Returns the outages of those that fail again and again. They count until they are older than the window."""
         deciding = [self.outages[node][-_SEVERAL].until_ms for node in self.failing]
         return PastFailures(
             times=tuple((node, outage.since_ms) for node in self.failing for outage in self.outages[node]),
             enough=_SEVERAL,
-            until=f"no voter was out of sync {_SEVERAL} times in the last {ms_text(window)}",
-            ends_at_ms=None if None in deciding else Millis(max(at for at in deciding if at is not None) + window),
+            until=f"no voter was out of sync {_SEVERAL} times in the last {ms_text(_WINDOW_MS)}",
+            ends_at_ms=None if None in deciding else Millis(max(at for at in deciding if at is not None) + _WINDOW_MS),
         )
 
     @property
@@ -130,14 +128,14 @@ class _RecentOutages:
         """The voters that fail again and again."""
         return [node for node, count in self.counts.items() if count >= _SEVERAL]
 
-    def sentence(self, window: Millis) -> str:
+    def sentence(self) -> str:
         """Returns for how long the quorum had no reserve, and which voters fail again and again."""
         often = and_join(f"voter {node} was not in sync {self.counts[node]} times" for node in self.failing)
-        return f"It tolerated none for {ms_text(self.without_reserve_ms)} of the last {ms_text(window)}: {often}."
+        return f"It tolerated none for {ms_text(self.without_reserve_ms)} of the last {ms_text(_WINDOW_MS)}: {often}."
 
 
-def _recent_outages(quorum: Quorum, poll: Poll, window: Millis) -> _RecentOutages:
-    end, begin = poll.observed_at_ms, poll.observed_at_ms - window
+def _recent_outages(quorum: Quorum, poll: Poll) -> _RecentOutages:
+    end, begin = poll.observed_at_ms, poll.observed_at_ms - _WINDOW_MS
     outages: dict[NodeId, list[Outage]] = {}
     for row in sorted(poll.voters, key=lambda row: row.key):
         history = quorum.histories.get(row.key)
@@ -166,10 +164,9 @@ def _recent_outages(quorum: Quorum, poll: Poll, window: Millis) -> _RecentOutage
 
 
 def _finding(
-    facts: Facts, poll: Poll, statuses: tuple[NodeFacts, ...], window: Millis | None, recent: _RecentOutages
+    facts: Facts, poll: Poll, statuses: tuple[NodeFacts, ...], recent: _RecentOutages, *, too_long: bool
 ) -> Finding:
-    """`window`: that of the recent outages, if they make the alert fire without the hold."""
-    too_long = None if window is None else recent.sentence(window)
+    """`too_long`: the recent outages make the alert fire without the hold."""
     missing = [status for status in statuses if status.following is not Following.IN_SYNC]
     in_sync, required = in_sync_count(statuses), majority(len(statuses))
     down = [status.id for status in missing if status.following is Following.NOT_FETCHING]
@@ -182,7 +179,7 @@ def _finding(
     return Finding(
         subject=Subject("quorum"),
         severity=Severity.CRITICAL if in_sync < required else Severity.WARNING,
-        summary=statement(_summary(facts, statuses, missing), f" {too_long}" if too_long else ""),
+        summary=statement(_summary(facts, statuses, missing), f" {recent.sentence()}" if too_long else ""),
         evidence={
             "voters": {str(status.key): follows_text(facts.nodes, status) for status in statuses},
             "voters_in_sync": in_sync,
@@ -198,7 +195,7 @@ def _finding(
         facts=FindingFacts(failed_nodes=failed),
         starts=tuple(down),
         keep_running=frozenset(_stable(statuses, failing)),
-        past_failures=None if missing or window is None else recent.past_failures(window),
+        past_failures=recent.past_failures() if too_long and not missing else None,
         hold_ms=Millis(0) if too_long else None,
     )
 
@@ -271,7 +268,7 @@ RULE = Rule(
         "a controller that reboots, or whose pod moves to another node, and each step of a rolling restart is done by "
         "then",
     ),
-    further_thresholds=(WINDOW, SHARE),
+    further_thresholds=(SHARE,),
     needs=(Need.FRESH_POLL,),
     outlives_cause=True,
     grouped_with=("stale-voter-endpoint", "voter-disk-replaced"),

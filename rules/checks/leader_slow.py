@@ -31,6 +31,7 @@ What not to do
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from rules.answers.now import leads
 from rules.claims.statement import Statement, statement
@@ -58,12 +59,9 @@ SLOW = Threshold(
 )
 
 
-LATE = Threshold(
-    name="late",
-    default=1.0,
-    meaning="how far behind the leader half of the polls of a minute find a voter that follows late. An idle follower "
-    "is half a second behind at most, one in another region 0.1 to 0.2 s more",
-)
+_LATE_MS: Final = Millis(1_000)
+"""How far behind the leader half of the polls of a minute find a voter that follows late. An idle follower is half
+a second behind at most, one in another region 0.1 to 0.2 s more."""
 _FEW = 6
 """Fewer polls are no minute: they are kept every five seconds."""
 
@@ -103,7 +101,7 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     else:
         voters = facts.nodes.polled_voters
         lags = [(voter, _usual_lag_ms(facts, voter)) for voter in voters if voter.id != poll.leader_id]
-        late = [(voter, ms) for voter, ms in lags if ms is not None and ms >= thresholds.ms(LATE.name)]
+        late = [(voter, ms) for voter, ms in lags if ms is not None and ms >= _LATE_MS]
         # Without a majority that is in time, it is not these voters that are slow.
         if len(voters) - len(late) >= majority(len(voters)):
             for voter, lag_ms in late:
@@ -156,7 +154,7 @@ RULE = Rule(
     title="The leader or a voter is slow",
     resolved=_resolved,
     hold=hold(60.0, "the average forgets a pause of ten seconds within a minute"),
-    further_thresholds=(SLOW, LATE),
+    further_thresholds=(SLOW,),
     needs=(Need.FRESH_POLL,),
     inhibited_by=("controller-stuck", "commits-slow"),
     grouped_with=("epoch-churn", "broker-fenced"),

@@ -18,10 +18,11 @@ What not to do
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
-from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, hold
+from rules.finding import Finding, RuleResult, Severity, Thresholds, hold
 from rules.formatting import ms_text, plural, utc_text
 from rules.model.history import NodeKind, Unregistration
 from rules.model.identifiers import Millis
@@ -31,12 +32,9 @@ from rules.remedies.remedy_commands import describe_status
 from rules.remedies.step import starts
 from rules.rule import Rule
 
-NEW_FOR = Threshold(
-    name="new_for",
-    default=3_600.0,
-    meaning="how old a quorum that never had a broker must be, by the timestamps in the log: the controllers of a new "
-    "cluster are started first",
-)
+_NEW_MS: Final = Millis(3_600_000)
+"""How old a quorum that never had a broker must be, by the timestamps in the log: the controllers of a new cluster
+are started first."""
 
 
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -53,7 +51,7 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
         None,
     )
     age_ms = _age_ms(quorum)
-    if left is not None or age_ms >= thresholds.ms(NEW_FOR.name):
+    if left is not None or age_ms >= _NEW_MS:
         yield _finding(facts, left, age_ms)
 
 
@@ -110,7 +108,6 @@ RULE = Rule(
     title="No broker is registered",
     resolved=_resolved,
     hold=hold(60.0, "a broker that is unregistered and started again is back by then"),
-    further_thresholds=(NEW_FOR,),
     needs=(Need.CURRENT_LOG,),
     grouped_with=("partitions-offline", "broker-fenced"),
 )

@@ -88,6 +88,7 @@ What not to do
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from rules.answers.forecast import forecast_election
 from rules.answers.leader import CommitsNothing, LeaderUnknown, Leads, leader
@@ -108,7 +109,7 @@ from rules.facts.reported_leaders import epochs_in_vain, last_leader, last_leade
 from rules.facts.witnesses import unreached_text
 from rules.finding import HOLD, Finding, Plain, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, needed_text, numbered, plural, utc_text
-from rules.model.identifiers import NodeId
+from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import majority
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
@@ -124,12 +125,9 @@ from rules.remedies.outage_steps import (
 )
 from rules.rule import Rule
 
-_START = Threshold(
-    name="start_hold",
-    default=30.0,
-    meaning="the same while every configured controller refuses connections and none has answered yet: kraftwatch may "
-    "be started together with them",
-)
+_START_HOLD_MS: Final = Millis(30_000)
+"""The least hold while every configured controller refuses connections and none has answered yet: kraftwatch may be
+started together with them."""
 _STILL = Threshold(
     name="still",
     default=10.0,
@@ -175,7 +173,7 @@ def _nobody_leads(facts: Facts, state: Leaderless, thresholds: Thresholds) -> Fi
         evidence=_evidence(facts, state, voters),
         remedy=election_steps(facts, state, voters),
         starts=tuple(voter.id for voter in voters if not voter.reachable or does_not_answer(voter)),
-        hold_ms=max(thresholds.ms(HOLD), thresholds.ms(_START.name)) if state.never_answered else None,
+        hold_ms=max(thresholds.ms(HOLD), _START_HOLD_MS) if state.never_answered else None,
     )
 
 
@@ -504,6 +502,6 @@ RULE = Rule(
     title="No controller leads the metadata quorum, or nothing is committed",
     resolved=_resolved,
     hold=hold(5.0, "longer than an election"),
-    further_thresholds=(_START, _STILL, _STILL_HOLD),
+    further_thresholds=(_STILL, _STILL_HOLD),
     without_leader=True,
 )

@@ -27,6 +27,7 @@ What not to do
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from rules.answers.now import committed_voters
 from rules.claims.claim import NO, Question, claim
@@ -36,12 +37,12 @@ from rules.facts.following import Following, following, lag_samples
 from rules.facts.freshness import fresh_poll, needed
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
-from rules.facts.replica_lag import WINDOW, Readiness, readiness
-from rules.facts.voter_changes import HALF_DONE, half_done
+from rules.facts.replica_lag import Readiness, readiness
+from rules.facts.voter_changes import half_done
 from rules.finding import Finding, Plain, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, first_values, ms_text, plural
 from rules.model.ages import OBSERVER_SESSION_MS
-from rules.model.identifiers import NodeId, ReplicaKey
+from rules.model.identifiers import Millis, NodeId, ReplicaKey
 from rules.model.membership import VoterSet, tolerated_failures
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll, Replica
@@ -49,11 +50,8 @@ from rules.model.subject import Subject
 from rules.remedies.remedy_commands import add_controller, unless_it_joins, wait_for_pending_change
 from rules.rule import Rule
 
-READY_LAG = Threshold(
-    name="ready_lag",
-    default=2.0,
-    meaning="an observer that never lagged more than this is ready; the default is controller.quorum.fetch.timeout.ms",
-)
+_READY_LAG_MS: Final = Millis(2_000)
+"""An observer that never lagged more than this is ready: controller.quorum.fetch.timeout.ms, unless it was set."""
 _LAG_SENTENCES = {
     Readiness.READY: "It is caught up.",
     Readiness.CATCHING_UP: "It is catching up.",
@@ -102,9 +100,7 @@ def _eligible(quorum: Quorum, committed: VoterSet, poll: Poll, thresholds: Thres
     return [
         row
         for row in sorted(poll.observers, key=lambda row: row.key)
-        if row.key.id in without_vote
-        and row.key.id not in just_removed
-        and half_done(quorum, row.key, thresholds) is None
+        if row.key.id in without_vote and row.key.id not in just_removed and half_done(quorum, row.key) is None
     ]
 
 
@@ -146,8 +142,8 @@ def _finding(
     facts: Facts, committed: VoterSet, poll: Poll, row: Replica, shared: _Shared, thresholds: Thresholds
 ) -> Finding:
     quorum = facts.quorum
-    samples, window = lag_samples(quorum, row.key), int(thresholds[WINDOW.name])
-    state = readiness(samples, limit_ms=thresholds.ms(READY_LAG.name), window=window)
+    samples = lag_samples(quorum, row.key)
+    state = readiness(samples, limit_ms=_READY_LAG_MS)
     n, with_all = len(committed.voters), len(committed.voters) + len(shared.ids)
     gains = tolerated_failures(with_all) > tolerated_failures(n)
     newest = samples[-1] if samples else None
@@ -161,9 +157,7 @@ def _finding(
         evidence={
             "observer": str(row.key),
             "readiness": state.value,
-            "samples_evaluated": min(
-                window, sum(sample.lag is not None or sample.lag_ms is not None for sample in samples)
-            ),
+            "samples_evaluated": sum(sample.lag is not None or sample.lag_ms is not None for sample in samples),
             "records_behind": newest.lag if newest else None,
             "lag": ms_text(newest.lag_ms) if newest and newest.lag_ms is not None else None,
             "registered_at_offset": quorum.controllers[row.key.id].at.offset,
@@ -229,7 +223,7 @@ RULE = Rule(
     title="An observer could be a voter",
     resolved=_resolved,
     hold=hold(300.0),
-    further_thresholds=(REMOVED_FOR, READY_LAG, WINDOW, HALF_DONE),
+    further_thresholds=(REMOVED_FOR,),
     needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),
     grouped_with=("voter-disk-replaced",),
 )

@@ -25,7 +25,7 @@ from rules.facts.following import NEAR_RECORDS, following, lag_ms, lag_samples, 
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
-from rules.facts.replica_lag import CATCHING_UP_FOR, WINDOW, Readiness, last_fetch_text, readiness
+from rules.facts.replica_lag import CATCHING_UP_MS, Readiness, last_fetch_text, readiness
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import ms_text, utc_text
 from rules.model.identifiers import START, Millis, ReplicaKey
@@ -104,9 +104,8 @@ def _evaluate_broker(facts: Facts, poll: Poll, row: Replica, thresholds: Thresho
     lag = lag_ms(poll, row)
     if fetching and lag is not None and lag <= limit:
         return
-    window = int(thresholds[WINDOW.name])
-    state = readiness(lag_samples(facts.quorum, row.key), limit_ms=limit, window=window)
-    catches_up = state is Readiness.CATCHING_UP and (lag is None or lag < thresholds.ms(CATCHING_UP_FOR.name))
+    state = readiness(lag_samples(facts.quorum, row.key), limit_ms=limit)
+    catches_up = state is Readiness.CATCHING_UP and (lag is None or lag < CATCHING_UP_MS)
     # A leader does not know the lag of an observer that has not caught up since the election.
     unknown = lag is None and not (state is Readiness.LAGGING and (records_behind(poll, row) or 0) > NEAR_RECORDS)
     if fetching and (unknown or catches_up):
@@ -161,7 +160,7 @@ RULE = Rule(
     title="A broker works with outdated metadata",
     resolved=_resolved,
     hold=hold(120.0, "a broker that loads a snapshot after its start is done by then"),
-    further_thresholds=(LAG, CATCHING_UP_FOR, WINDOW),
+    further_thresholds=(LAG,),
     needs=(Need.CURRENT_LOG, Need.FRESH_POLL),
     grouped_with=("broker-fenced",),
 )

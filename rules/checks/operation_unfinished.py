@@ -39,6 +39,7 @@ What not to do
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from rules.answers.now import over
 from rules.facts.freshness import fresh_poll
@@ -81,17 +82,11 @@ SHUTTING_DOWN_FOR = Threshold(
     default=60.0,
     meaning="how long a controlled shutdown may last: it takes seconds, and a broker gives it up after five minutes",
 )
-PREPARED_FOR = Threshold(
-    name="prepared_for",
-    default=86_400.0,
-    meaning="how long the controllers may wait for the brokers before a migration from ZooKeeper",
-)
-MIGRATED_FOR = Threshold(
-    name="migrated_for",
-    default=604_800.0,
-    meaning="how long a migration from ZooKeeper may last: a week leaves time to observe it before the way back closes",
-)
-_STATE_LIMITS = {ZkMigrationState.PRE_MIGRATION: PREPARED_FOR, ZkMigrationState.MIGRATION: MIGRATED_FOR}
+_PREPARED_MS: Final = Millis(86_400_000)
+"""How long the controllers may wait for the brokers before a migration from ZooKeeper."""
+_MIGRATED_MS: Final = Millis(604_800_000)
+"""How long a migration from ZooKeeper may last: a week leaves time to observe it before the way back closes."""
+_STATE_LIMITS = {ZkMigrationState.PRE_MIGRATION: _PREPARED_MS, ZkMigrationState.MIGRATION: _MIGRATED_MS}
 _MOST_NAMED = 8
 
 
@@ -114,7 +109,7 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     if migration:
         limit = _STATE_LIMITS.get(migration.state)
         in_zookeeper_mode = [broker for _, broker in sorted(quorum.brokers.items()) if broker.zookeeper_mode]
-        if limit and newest - migration.since_timestamp_ms >= thresholds.ms(limit.name):
+        if limit and newest - migration.since_timestamp_ms >= limit:
             yield _migration(facts, migration, in_zookeeper_mode, newest)
         elif in_zookeeper_mode and migration.state in (ZkMigrationState.MIGRATION, ZkMigrationState.POST_MIGRATION):
             yield _in_zookeeper_mode(facts, migration, in_zookeeper_mode)
@@ -404,8 +399,6 @@ RULE = Rule(
         BLOCKED_FOR,
         THROTTLED_FOR,
         SHUTTING_DOWN_FOR,
-        PREPARED_FOR,
-        MIGRATED_FOR,
     ),
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("controller-stuck", "open-transaction"),

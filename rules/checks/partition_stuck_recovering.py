@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from itertools import groupby
+from typing import Final
 
 from rules.claims.statement import statement
 from rules.facts.needs import Need
@@ -47,12 +48,9 @@ from rules.remedies.start_conditions import copy_sentence, restored_sentence, st
 from rules.remedies.step import Act, Action, Ends, Plan, Step, restarts, starts
 from rules.rule import Rule
 
-JOIN = Threshold(
-    name="join",
-    default=30.0,
-    meaning="how long a live replica may take to join before it counts as not joining: a restarted broker took 19 s "
-    "with Kafka's defaults",
-)
+_JOIN_MS: Final = Millis(30_000)
+"""How long a live replica may take to join before it counts as not joining: a restarted broker took 19 s with
+Kafka's defaults."""
 COPY = Threshold(
     name="copy",
     default=3_600.0,
@@ -155,7 +153,7 @@ def _state(quorum: Quorum, newest: Millis, recovery: Recovery, node: NodeId, thr
     if not recovery.at_least:
         # A snapshot does not hold since when the partition recovers: then only the broker's uptime counts.
         available = min(age, available)
-    return _ReplicaState.NOT_JOINING if available >= thresholds.ms(JOIN.name) else _ReplicaState.JOINING
+    return _ReplicaState.NOT_JOINING if available >= _JOIN_MS else _ReplicaState.JOINING
 
 
 def _only_unflushed(recovery: Recovery) -> bool:
@@ -400,7 +398,7 @@ RULE = Rule(
     title="Partitions stay RECOVERING",
     resolved=_resolved,
     hold=hold(60.0, "by the timestamps in the log; normally a replica joins within seconds"),
-    further_thresholds=(JOIN, COPY),
+    further_thresholds=(COPY,),
     needs=(Need.CURRENT_LOG, Need.RECOVERY_STATE),
     records_at_risk=True,
 )

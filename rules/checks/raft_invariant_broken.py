@@ -24,24 +24,23 @@ What not to do
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from rules.answers.now import leads
 from rules.claims.statement import statement
 from rules.facts.other_quorums import metadata_losses
 from rules.facts.quorum import Facts
-from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
+from rules.finding import Finding, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import utc_text
+from rules.model.identifiers import Millis
 from rules.model.monitoring import Invariant, InvariantViolation
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import contradiction_steps
 from rules.rule import Rule
 
-EXPLAINED = Threshold(
-    name="explained",
-    default=60.0,
-    meaning="a violation at most this long before or after a loss of committed metadata counts as part of that loss. "
-    "The default covers a poll that shows the violation long before the log shows the loss",
-)
+_EXPLAINED_MS: Final = Millis(60_000)
+"""A violation at most this long before or after a loss of committed metadata counts as part of that loss: a poll
+may show it long before the log shows the loss."""
 _TITLES = {
     Invariant.TWO_LEADERS: "An epoch had two leaders",
     Invariant.EPOCH_BACK: "The leader epoch went back",
@@ -54,7 +53,7 @@ _TITLES = {
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each broken invariant, unless a loss of committed metadata explains it."""
     losses = metadata_losses(facts.quorum)
-    window = thresholds.ms(EXPLAINED.name)
+    window = _EXPLAINED_MS
     for invariant in Invariant:
         broken = [violation for violation in facts.quorum.invariant_violations if violation.invariant is invariant]
         unexplained = [
@@ -102,6 +101,5 @@ RULE = Rule(
     title="A Raft invariant is broken",
     resolved=_resolved,
     hold=hold(5.0),
-    further_thresholds=(EXPLAINED,),
     without_leader=True,
 )

@@ -23,18 +23,20 @@ What not to do
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
-from rules.finding import Finding, Plain, RuleResult, Severity, Thresholds, hold, keep_firing_for
+from rules.finding import Finding, Plain, RuleResult, Severity, Thresholds, hold
 from rules.formatting import and_join, plural, topic_text
 from rules.model.history import ElectedRecovered, Recovery
+from rules.model.identifiers import Millis
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_topic
 from rules.rule import Rule
 
-KEEP_FIRING_FOR = keep_firing_for(3_600.0, "an election ended a recovery")
+_KEPT_MS: Final = Millis(3_600_000)
+"""How long the alert fires after an election ended a recovery, by the timestamps in the log."""
 _MAX_LISTED = 20
 """How many partitions are listed; the rest is counted."""
 
@@ -54,7 +56,7 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
                 election, f"counts as recovered because broker {election.leader} was elected: no replica recovered"
             )
             for election in quorum.history.elected_recovered
-            if (quorum.newest_timestamp_ms or 0) - election.timestamp_ms <= thresholds.ms(KEEP_FIRING_FOR.name)
+            if (quorum.newest_timestamp_ms or 0) - election.timestamp_ms <= _KEPT_MS
         ),
     ]
     violations.sort(key=_topic_partition_and_offset)
@@ -127,7 +129,6 @@ RULE = Rule(
     title="A partition's recovery violates KIP-704",
     resolved=_resolved,
     hold=hold(0.0, "one committed record is enough"),
-    further_thresholds=(KEEP_FIRING_FOR,),
     needs=(Need.CURRENT_LOG, Need.RECOVERY_STATE),
     without_leader=True,
     records_at_risk=True,

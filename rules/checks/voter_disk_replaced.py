@@ -40,7 +40,7 @@ from rules.facts.freshness import needed
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.facts.replica_lag import last_fetch_text
-from rules.facts.voter_changes import HALF_DONE, half_done
+from rules.facts.voter_changes import half_done
 from rules.finding import Finding, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis, ReplicaKey
@@ -93,7 +93,7 @@ def _replaced(
     """Returns the voter whose directory this one replaces, if it does."""
     voter = committed.by_id(new.id)
     if voter is None:
-        removal = half_done(quorum, new, thresholds)
+        removal = half_done(quorum, new)
         return _Replaced(removal.key, removal.removed_at_ms) if removal else None
     if same_replica(voter.key, new) or following(quorum, poll, voter.key) is not Following.NOT_FETCHING:
         return None
@@ -202,7 +202,6 @@ RULE = Rule(
     title="A voter's log directory was replaced",
     resolved=_resolved,
     hold=hold(60.0, "auto-join replaces the voter within seconds"),
-    further_thresholds=(HALF_DONE,),
     needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),
     outlives_cause=True,
 )

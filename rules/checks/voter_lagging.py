@@ -35,7 +35,7 @@ from rules.facts.needs import Need
 from rules.facts.node import NodeFacts
 from rules.facts.node_claims import follows_claim, in_sync_count
 from rules.facts.quorum import Facts
-from rules.facts.replica_lag import CATCHING_UP_FOR, WINDOW, Readiness, readiness
+from rules.facts.replica_lag import CATCHING_UP_MS, Readiness, readiness
 from rules.finding import Finding, FindingFacts, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import needed_text, utc_text
 from rules.model.membership import majority
@@ -50,7 +50,6 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     quorum = facts.quorum
     poll = needed(quorum.poll)
     statuses = facts.nodes.polled_voters
-    window = int(thresholds[WINDOW.name])
     for status in statuses:
         subject = Subject("voter", status.id)
         if status.following is Following.IN_SYNC:
@@ -62,9 +61,9 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
             )
             continue
         samples = lag_samples(quorum, status.key)
-        state = readiness(samples, limit_ms=quorum.ages.fetch_ms, window=window)
+        state = readiness(samples, limit_ms=quorum.ages.fetch_ms)
         lag = status.lag_ms
-        catches_up = state is Readiness.CATCHING_UP and (lag is None or lag < thresholds.ms(CATCHING_UP_FOR.name))
+        catches_up = state is Readiness.CATCHING_UP and (lag is None or lag < CATCHING_UP_MS)
         if status.following is Following.LAGGING and catches_up:
             yield UnknownResult(subject=subject, why="it is catching up")
         else:
@@ -126,7 +125,6 @@ RULE = Rule(
     title="A voter lags or is down",
     resolved=_resolved,
     hold=hold(300.0, "long enough for a reboot, because nothing is at stake yet"),
-    further_thresholds=(CATCHING_UP_FOR, WINDOW),
     needs=(Need.FRESH_POLL,),
     inhibited_by=("failure-tolerance",),
     outlives_cause=True,

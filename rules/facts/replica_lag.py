@@ -1,27 +1,17 @@
 """How far each replica is by the leader's clock: whether it fetches, whether it has caught up, how it lags."""
 
 from enum import StrEnum
+from typing import Final
 
 from rules.facts.following import since_last_fetch_ms
-from rules.finding import Threshold
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.quorum import Quorum
 from rules.model.replica import LagSample, Poll
 
-WINDOW = Threshold(
-    name="window",
-    default=30.0,
-    unit="samples",
-    meaning="how many of the newest samples of its lag are evaluated. One is kept every 5 s for a minute: the default "
-    "evaluates that minute, a value below 12 less",
-)
-CATCHING_UP_FOR = Threshold(
-    name="catching_up_for",
-    default=3_600.0,
-    meaning="a replica whose lag shrinks is not reported before it has lagged this long: a snapshot of a large cluster "
-    "is copied in minutes",
-)
+CATCHING_UP_MS: Final = Millis(3_600_000)
+"""A replica whose lag shrinks is not reported before it has lagged so long: a snapshot of a large cluster is copied
+in minutes."""
 
 
 def last_fetch_text(quorum: Quorum, poll: Poll, key: ReplicaKey, never: str = "never") -> str:
@@ -43,13 +33,13 @@ class Readiness(StrEnum):
     """There are too few samples."""
 
 
-def readiness(samples: tuple[LagSample, ...], *, limit_ms: Millis, window: int) -> Readiness:
-    """Evaluates the newest `window` samples that hold a lag: a new leader does not know every replica's lag at once.
+def readiness(samples: tuple[LagSample, ...], *, limit_ms: Millis) -> Readiness:
+    """Evaluates the samples that hold a lag: a new leader does not know every replica's lag at once.
 
     With fewer than three samples the result is unknown. `limit_ms`: the largest time lag that counts as caught up.
     """
-    recent = [sample for sample in samples if sample.lag is not None or sample.lag_ms is not None][-window:]
-    if len(recent) < min(window, 3):
+    recent = [sample for sample in samples if sample.lag is not None or sample.lag_ms is not None]
+    if len(recent) < 3:
         return Readiness.UNKNOWN
     if all(sample.lag_ms is not None and sample.lag_ms <= limit_ms for sample in recent):
         return Readiness.READY

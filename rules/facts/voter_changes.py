@@ -9,6 +9,7 @@ new one. After the removal of the old key and before the addition of the new one
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from rules.facts.following import (
     Following,
@@ -18,18 +19,14 @@ from rules.facts.following import (
 )
 from rules.facts.freshness import fresh_views
 from rules.facts.node import Nodes
-from rules.finding import Threshold, Thresholds
-from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
+from rules.model.identifiers import Endpoint, Millis, NodeId, ReplicaKey
 from rules.model.membership import VoterRemoval, VoterSet
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 
-HALF_DONE = Threshold(
-    name="half_done",
-    default=86_400.0,
-    meaning="for how long after a voter's removal its node id with another directory id counts as its replacement "
-    "that is not added yet. A day covers a repair that waits until the next morning",
-)
+_HALF_DONE_MS: Final = Millis(86_400_000)
+"""For how long after a voter's removal its node id with another directory id counts as its replacement that is not
+added yet: a repair may wait until the next morning."""
 
 
 def moving_voters(poll: Poll, committed: VoterSet) -> dict[NodeId, tuple[Endpoint, ...]]:
@@ -56,14 +53,14 @@ def _addresses(endpoints: tuple[Endpoint, ...]) -> set[tuple[str, str, int]]:
     return {(endpoint.listener.upper(), endpoint.host, endpoint.port) for endpoint in endpoints}
 
 
-def half_done(quorum: Quorum, key: ReplicaKey, thresholds: Thresholds) -> VoterRemoval | None:
-    """Returns the removal that adding this replica would complete: same id, other directory id, within `half_done`."""
+def half_done(quorum: Quorum, key: ReplicaKey) -> VoterRemoval | None:
+    """Returns the removal that adding this replica would complete: same id, other directory id, within a day."""
     removals = [
         removal
         for removal in quorum.removals
         if removal.key.id == key.id
         and not same_replica(removal.key, key)
-        and quorum.now_ms - removal.removed_at_ms <= thresholds.ms(HALF_DONE.name)
+        and quorum.now_ms - removal.removed_at_ms <= _HALF_DONE_MS
     ]
     return removals[-1] if removals else None
 

@@ -41,7 +41,7 @@ What not to do
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from rules.finding import Finding, FindingFacts, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
+from rules.finding import Finding, FindingFacts, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, ms_text, utc_text
 from rules.model.identifiers import Millis
 from rules.model.job_state import BlindCluster, JobState, MissingDependency, RefusedRows, RelayState, WaitingLog
@@ -62,12 +62,9 @@ CLOCK_LASTS_MS: Final = Millis(600_000)
 """How long the alert fires after the clock was set."""
 REFUSED_LASTS_MS: Final = Millis(1_800_000)
 """How long the alert fires after the newest refused row, as the alerts of other broken contracts do."""
-_LOG_HOLD = Threshold(
-    name="log_hold",
-    default=30.0,
-    meaning="how long rows of a cluster must wait to be evaluated before the alert fires: after a start, a large log "
-    "takes some seconds",
-)
+_LOG_HOLD_MS: Final = Millis(30_000)
+"""How long rows of a cluster must wait to be evaluated before the alert fires: after a start, a large log takes
+some seconds."""
 _SAME_TIME_MS = 120_000
 """Clusters that are lost within this time may have one cause."""
 _FEWEST = 3
@@ -234,7 +231,7 @@ def _waiting(log: WaitingLog, thresholds: Thresholds) -> Finding:
             "attack",
             "# If the records are what your clusters need, give the job more executors or cores (`master`)",
         ),
-        hold_ms=thresholds.ms(_LOG_HOLD.name),
+        hold_ms=_LOG_HOLD_MS,
     )
 
 
@@ -393,5 +390,4 @@ RULE = JobRule(
         60.0,
         "of a silent relay, a late evaluation, an unknown cluster id and what is missing; the rest is reported at once",
     ),
-    further_thresholds=(_LOG_HOLD,),
 )

@@ -181,11 +181,11 @@ def test_voters_record_without_endpoints_makes_no_rule_fail(faulty: list[str], v
         ("voter_disk_replaced.hold", 1, r"unknown rule .*: did you mean 'voter-disk-replaced'\?"),
         ("xyz.hold", 1, r"unknown rule 'xyz' in 'xyz.hold': known names: .*no-leader, .*"),
         ("no-leader.hodl", 1, r"rule 'no-leader' has no threshold 'hodl': did you mean 'hold'\?"),
-        ("voter-disk-replaced.half-done", 1, r"rule .* has no threshold 'half-done': did you mean 'half_done'\?"),
+        ("partition-stuck-recovering.cpy", 1, r"rule .* has no threshold 'cpy': did you mean 'copy'\?"),
         (
             "no-leader",
             1,
-            r"rule 'no-leader' has no threshold '': known names: hold, clear, start_hold, still, still_hold",
+            r"rule 'no-leader' has no threshold '': known names: hold, clear, still, still_hold",
         ),
         ("ages.poll_age", 1, r"rule 'ages' has no threshold 'poll_age': did you mean 'poll'\?"),
         *(
@@ -376,7 +376,7 @@ NO_THRESHOLDS: dict[str, Any] = {"no-leader": "secret"}
         (lambda: log_read_problem(NO_QUORUM), "AttributeError in rules.facts.freshness, line"),
         # A rule looks up a threshold: both are own code, and the newest call is named.
         (
-            lambda: [*RULES["voter-lagging"].evaluate(Facts(situation()), Thresholds())],
+            lambda: [*RULES["observer-lagging"].evaluate(Facts(situation()), Thresholds())],
             "KeyError in rules.finding, line",
         ),
         # Python's `dataclasses` raises, and own code called it.

@@ -95,13 +95,7 @@ SHORT_TIME, LONG_TIME = sample(None, 500), sample(None, 9_000)
         # Without a log end offset the time alone is evaluated, and it is not known whether the lag shrinks.
         ((SHORT_TIME, SHORT_TIME, SHORT_TIME), Readiness.READY),
         ((LONG_TIME, LONG_TIME, LONG_TIME), Readiness.LAGGING),
-        # Only the samples of the window count: the newest four.
-        ((FAR, CAUGHT_UP, CAUGHT_UP, CAUGHT_UP, CAUGHT_UP), Readiness.READY),
-        ((LESS_FAR, FAR, FAR, FAR, FAR), Readiness.LAGGING),
-        ((FAR, LESS_FAR, LESS_FAR, LESS_FAR, LESS_FAR), Readiness.LAGGING),
     ],
 )
-def test_readiness_is_evaluated_on_the_window_and_not_on_one_sample(
-    samples: tuple[LagSample, ...], state: Readiness
-) -> None:
-    assert readiness(samples, limit_ms=LIMIT_MS, window=4) is state
+def test_readiness_is_evaluated_on_all_samples_and_not_on_one(samples: tuple[LagSample, ...], state: Readiness) -> None:
+    assert readiness(samples, limit_ms=LIMIT_MS) is state

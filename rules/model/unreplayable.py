@@ -128,7 +128,7 @@ CONDITIONS: Final[Mapping[Refusal, ReplayCondition]] = {
 }
 """What the replay checks. Not here, because no state decides it: values that Kafka does not define (a record with one
 is undecodable), and levels of features that a controller's version does not support (`version-drift`). Not checked: the
-records of a transaction that is aborted later, which Kafka replays before it takes them back."""
+records of a transaction before its end, and of one that is aborted: Kafka replays them as they come (tried)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

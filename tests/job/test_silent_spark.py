@@ -117,7 +117,7 @@ def test_a_fault_is_notified_while_spark_does_not_come_up(lab: Lab, tmp_path: Pa
         job.write_config(clusters=clusters, thresholds=changed, sinks=[f"jsonl:{job.jsonl}", f"jsonl:{second}"])
         eventually(assert_second_is_notified, within_s=30)
         eventually(lambda: assert_counts(job, "understudy"), within_s=30)
-        assert health(job)["status"] == "waiting for spark"
+        eventually(lambda: health(job)["status"] == "waiting for spark", within_s=30)
 
     def then_continues(_: Event) -> None:
         try:

@@ -60,7 +60,7 @@ from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import BrokerRegistration, ControllerRegistration
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
-from rules.remedies.step import restarts
+from rules.remedies.step import may_restart, restarts
 from rules.rule import Rule
 
 ROLL = Threshold(
@@ -143,15 +143,17 @@ def _one_address(facts: Facts, nodes: list[_Registration], place: tuple[str, int
         },
         remedy=(
             f"# Find out which of {names} listens at {address}: node.id in the configuration of the process there",
-            f"# Give the other one an address of its own in advertised.listeners ({kind} {newest.id} registered last), "
-            "and restart it",
+            may_restart(
+                f"# Give the other one an address of its own in advertised.listeners ({kind} {newest.id} registered "
+                "last), and restart it",
+                newest.id,
+            ),
             "# Check with a client that the partitions of both can be written and read"
             if len(brokers) > 1
             else f"# Check with a client that the partitions of broker {newest.id} can be written and read"
             if brokers
             else describe_status(facts),
         ),
-        starts=(newest.id,),
     )
 
 

@@ -38,6 +38,7 @@ from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import CertificateFault, Probe, Vantage
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
+from rules.remedies.step import may_restart
 from rules.rule import Rule
 
 SUBJECT = Subject("certificates")
@@ -129,13 +130,15 @@ def _finding(quorum: Quorum, soon: Sequence[Probe], severity: Severity) -> Findi
         },
         remedy=(
             *(f"# Renew the certificate of controller {p.node} at {p.endpoint}: it {_when(quorum, p)}" for p in soon),
-            f"# Install {'it' if len(nodes) == 1 else 'each'} in the controller's keystore (ssl.keystore.location) and "
-            f"restart {'the controller' if len(nodes) == 1 else 'the controllers one by one, the leader last'}",
+            may_restart(
+                f"# Install {'it' if len(nodes) == 1 else 'each'} in the controller's keystore (ssl.keystore.location) "
+                f"and restart {'the controller' if len(nodes) == 1 else 'the controllers one by one, the leader last'}",
+                *nodes,
+            ),
             f"# Check what {'it presents' if len(nodes) == 1 else 'each presents'} then: openssl s_client -connect "
             f"{soon[0].endpoint} </dev/null | openssl x509 -noout -subject -enddate",
             "# Check why it was not renewed in time: the process that renews the certificates may have stopped",
         ),
-        starts=tuple(nodes),
     )
 
 

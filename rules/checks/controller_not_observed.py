@@ -42,6 +42,7 @@ from rules.model.identifiers import NodeId
 from rules.model.subject import Subject
 from rules.remedies.access_steps import controller_access_steps
 from rules.remedies.remedy_commands import describe_status
+from rules.remedies.step import Act, forbids, keeps_running
 from rules.rule import Rule
 
 _CONNECTIONS = Subject("connections")
@@ -113,11 +114,9 @@ def _silent(facts: Facts, silent: SilentController) -> Finding:
 def _settings_first(facts: Facts, node: NodeId, others: str) -> Iterable[str]:
     """Yields the first steps about a controller that denies the monitor, and maybe the others, what others permit."""
     yield _COMPARE.format(node, others)
-    yield statement(
-        "# ",
-        do_not_restart(facts.known_controllers - {node}, "stop or restart", named="another controller"),
-        f" before that: if controller {node} denies the others too, each of them that asks it for its vote ends",
-    )
+    forbidden = do_not_restart(facts.known_controllers - {node}, "stop or restart", named="another controller")
+    why = f" before that: if controller {node} denies the others too, each of them that asks it for its vote ends"
+    yield keeps_running(statement("# ", forbidden, why))
 
 
 def _new_connections(facts: Facts, silent: Collection[NodeId]) -> Iterable[Finding]:
@@ -148,6 +147,8 @@ def _new_connections(facts: Facts, silent: Collection[NodeId]) -> Iterable[Findi
 
 def _unanswered(facts: Facts, subject: Subject, unanswered: Sequence[NodeFacts], summary: str) -> Finding:
     endpoints = and_join((str(controller.endpoint) for controller in unanswered), 4)
+    forbidden = do_not_restart(facts.known_controllers, named="a controller")
+    until = " until new connections are answered: it may not be able to rejoin the quorum"
     return Finding(
         subject=subject,
         severity=Severity.WARNING,
@@ -160,11 +161,7 @@ def _unanswered(facts: Facts, subject: Subject, unanswered: Sequence[NodeFacts],
         },
         remedy=(
             f"# Check the network and firewalls between the monitor and {endpoints}, and limits of connections there",
-            statement(
-                "# ",
-                do_not_restart(facts.known_controllers, named="a controller"),
-                " until new connections are answered: it may not be able to rejoin the quorum",
-            ),
+            forbids(statement("# ", forbidden, until), Act.STOP, (voter.id for voter in unanswered)),
             describe_status(facts),
         ),
         keep_running=facts.known_controllers,

@@ -32,7 +32,7 @@ from typing import Final
 
 from rules.answers.now import leads
 from rules.answers.restart import ONLY_VOTER
-from rules.claims.claim import NO, YES, Question, claim
+from rules.claims.claim import NO, Question, claim
 from rules.claims.statement import Statement, statement
 from rules.claims.words import clause, sentence
 from rules.facts.freshness import needed
@@ -45,6 +45,7 @@ from rules.model.identifiers import Millis
 from rules.model.replica import Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
+from rules.remedies.step import restarts
 from rules.rule import Rule
 
 _STILL_MS: Final = Millis(12_000)
@@ -89,13 +90,12 @@ def _finding(facts: Facts, poll: Poll, *, since_ms: Millis) -> Finding:
         remedy=(
             f"# Take a thread dump of controller {leader} (jstack PID, or kill -3 PID, which writes it to the output "
             "of the process): the thread whose name ends in event-handler shows what it waits for",
-            Statement(f"# Restart controller {leader}{_consequence(poll)}", claim(Question.ADVISED, YES, node=leader)),
+            restarts(f"# Restart controller {leader}{_consequence(poll)}", leader),
             "# If the next active controller stops appending too: remove the class that the thread dump shows (a "
             "policy, an authorizer) from the configuration of every controller",
             "# If you have just switched NoOps off (metadata.max.idle.interval.ms=0), nothing is wrong",
             describe_status(facts),
         ),
-        starts=(leader,),
     )
 
 

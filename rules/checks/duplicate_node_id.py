@@ -15,8 +15,8 @@ What not to do
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from rules.claims.claim import NO, Directory, Question, claim
-from rules.claims.statement import Statement, statement
+from rules.claims.claim import Directory, Question, claim
+from rules.claims.statement import statement
 from rules.claims.words import clause, sentence
 from rules.facts.following import following
 from rules.facts.freshness import needed
@@ -30,7 +30,8 @@ from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import describe_status
+from rules.remedies.remedy_commands import describe_status, no_change_while_both_run
+from rules.remedies.step import may_restart
 from rules.rule import Rule
 
 WINDOW = Threshold(
@@ -103,18 +104,15 @@ def _finding(
         remedy=(
             f"# Find both processes with node.id={node}{f': {and_join(endpoints)}' if endpoints else ''}",
             *_which(voter, keys),
-            f"# Stop the copy, give it a node.id of its own instead of {node}, format its log directory"
-            f"{'' if only_broker else ' (a controller with --no-initial-controllers)'} and start it",
-            *(() if only_broker else (_change_nothing(node),)),
+            may_restart(
+                f"# Stop the copy, give it a node.id of its own instead of {node}, format its log directory"
+                f"{'' if only_broker else ' (a controller with --no-initial-controllers)'} and start it",
+                node,
+            ),
+            *(() if only_broker else (no_change_while_both_run(node),)),
             describe_status(facts, excluding=node),
         ),
-        starts=(node,),
     )
-
-
-def _change_nothing(node: NodeId) -> Statement:
-    forbidden = claim(Question.CHANGE, NO, node=node)
-    return Statement(f"# Do not add or remove controller {node} while both run", forbidden)
 
 
 def _endpoints(registered: Iterable[DoubleRegistration]) -> Sequence[str]:

@@ -64,6 +64,7 @@ from rules.model.quorum import Quorum
 from rules.model.replica import Outage, Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import bring_in_sync, compare_log_ends
+from rules.remedies.step import Act, keeps_running
 from rules.rule import Rule
 
 _WINDOW_MS: Final = Millis(900_000)
@@ -243,7 +244,8 @@ def _remedy(
         yield f"# Read in the {logs} of {numbered('controller', failing)} why {stops} fetching"
     stable = _stable(statuses, failing)
     if stable:
-        yield statement("# ", do_not_restart(stable), " until this alert resolves")
+        down = [status.id for status in missing if status.following is Following.NOT_FETCHING]
+        yield keeps_running(statement("# ", do_not_restart(stable), " until this alert resolves"), (Act.FETCH, down))
     if facts.quorum.committed is not None and any(status.following is Following.NOT_FETCHING for status in missing):
         when = "while" if in_sync_count(statuses) >= majority(len(statuses)) else "once"
         replace_it = f"replace it {when} a majority is in sync: add its successor first, then remove it"

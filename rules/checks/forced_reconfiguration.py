@@ -38,6 +38,7 @@ from rules.model.history import VoterChange
 from rules.model.identifiers import NodeId
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
+from rules.remedies.step import Act, forbids
 from rules.rescue.disk_count import DiskCount
 from rules.rule import Rule
 
@@ -111,9 +112,12 @@ def _finding(facts: Facts, change: VoterChange) -> Finding:
 
 def _keep_off(nodes: Sequence[NodeId]) -> str:
     one = len(nodes) == 1
-    return (
+    return forbids(
         f"# Keep {numbered('controller', nodes)} off until {'its disk is' if one else 'their disks are'} formatted "
-        f"again: {'it still holds' if one else 'they still hold'} the former voter set"
+        f"again: {'it still holds' if one else 'they still hold'} the former voter set",
+        Act.START,
+        nodes,
+        (Act.FORMAT, nodes),
     )
 
 

@@ -64,6 +64,7 @@ from rules.model.quorum import Quorum
 from rules.model.replica import Poll, ReplicaHistory
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
+from rules.remedies.step import starts
 from rules.remedies.unregister import unregister_steps
 from rules.rule import Rule
 
@@ -131,15 +132,16 @@ def _finding(
             "leader": poll.leader_id,
         },
         remedy=(
-            f"# If controller {node} should be running, start it at {and_join(registration.endpoints)}"
-            if registration.endpoints
-            else f"# If controller {node} should be running, start it",
+            starts(
+                f"# If controller {node} should be running, start it"
+                f"{f' at {and_join(registration.endpoints)}' if registration.endpoints else ''}",
+                node,
+            ),
             "# Otherwise remove its registration",
             *unregister_steps(facts, (ghost,)),
             "# Check which nodes are voters",
             describe_status(facts, excluding=node),
         ),
-        starts=(node,),
     )
 
 

@@ -49,6 +49,7 @@ from rules.model.membership import majority
 from rules.model.replica import Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import check_host, describe_replication, describe_status, find_delay
+from rules.remedies.step import may_restart
 from rules.rule import Rule
 
 SLOW = Threshold(
@@ -94,9 +95,12 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
                 "load of the monitor's host",
                 describe_status(facts),
                 check_host(f"{leader}, the leader"),
-                f"# If it stays slow, restart controller {leader}, if `kraftwatch safe-to-restart {leader}` permits it",
+                may_restart(
+                    f"# If it stays slow, restart controller {leader}, if `kraftwatch safe-to-restart {leader}` "
+                    "permits it",
+                    leader,
+                ),
             ),
-            starts=(leader,),
         )
     else:
         voters = facts.nodes.polled_voters

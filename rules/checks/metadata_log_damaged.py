@@ -40,7 +40,6 @@ What not to do
 
 from collections.abc import Iterable, Sequence
 
-from rules.claims.claim import YES, Question, claim
 from rules.claims.statement import Statement, statement
 from rules.claims.words import do_not_restart
 from rules.facts.damaged_log import DamagedLog, sound_copies, unreadable_log
@@ -52,6 +51,7 @@ from rules.model.monitoring import DamagedBatch
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_replication, describe_status
+from rules.remedies.step import Act, does, forbids, keeps_running, restarts
 from rules.rule import Rule
 
 _MOST_NAMED = 4
@@ -152,7 +152,7 @@ def _remedy(facts: Facts, log: DamagedLog) -> Iterable[str]:
     files = sorted({_file(snapshot) for snapshot in log.in_snapshots})
     for file in files:
         until = f" while {file} is its newest snapshot: it would end with a CorruptRecordException"
-        yield statement("# ", _do_not_restart(log), until)
+        yield keeps_running(statement("# ", _do_not_restart(log), until), (Act.SNAPSHOT, (log.node,)))
         yield (
             f"# Move {file} out of its __cluster_metadata-0 directory, or wait for a newer snapshot (at most "
             "metadata.log.max.snapshot.interval.ms): its start then uses the one before and the log"
@@ -164,32 +164,34 @@ def _remedy(facts: Facts, log: DamagedLog) -> Iterable[str]:
 
 
 def _restart(facts: Facts, log: DamagedLog) -> Iterable[str]:
-    sound = [row.key.id for row in sound_copies(facts.quorum, log)]
+    sound, nodes = [row.key.id for row in sound_copies(facts.quorum, log)], () if log.node is None else (log.node,)
     yield "# Check where the log of each voter ends, and that the followers still fetch"
     yield describe_replication(facts)
     if _may_restart(facts, log) and log.survives_start:
-        yield (
+        yield forbids(
             f"# Do not only restart {log.name}: the checksum of the damaged batch matches, so Kafka's start does not "
-            "find it, or ends with an exception"
+            "find it, or ends with an exception",
+            Act.START,
+            nodes,
+            (Act.MOVE, nodes),
         )
-        yield (
+        yield does(
             f"# Stop {log.name}: voters {and_join(sound)} have a sound copy and elect a leader; then move its "
-            "__cluster_metadata-0 directory away, and start it: it fetches the log again"
+            "__cluster_metadata-0 directory away, and start it: it fetches the log again",
+            *((act, nodes) for act in (Act.STOP, Act.MOVE, Act.START)),
         )
     elif _may_restart(facts, log):
-        advised = () if log.node is None else (claim(Question.ADVISED, YES, node=log.node),)
-        yield Statement(
+        yield restarts(
             f"# Restart {log.name}: voters {and_join(sound)} have a sound copy and elect a leader; at its start Kafka "
             'truncates its log at the damaged batch ("Corruption found in segment") and fetches the rest',
-            *advised,
+            *nodes,
         )
     else:
-        yield statement(
-            "# ",
-            _do_not_restart(log),
+        until = (
             f" until a majority of {_voters(facts.quorum) or 'the'} voters has fetched beyond this batch without it: "
-            "its start truncates what may be the only copy of committed metadata",
+            "its start truncates what may be the only copy of committed metadata"
         )
+        yield keeps_running(statement("# ", _do_not_restart(log), until), (Act.FETCH, (None,)))
         yield (
             "# Compare the copies of all controllers and brokers: `kraftwatch rescue plan` prints where each log ends, "
             "and `kraftwatch data decode` its records"

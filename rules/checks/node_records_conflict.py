@@ -41,6 +41,7 @@ from rules.model.identifiers import DirectoryId, ReplicaKey
 from rules.model.replica import Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
+from rules.remedies.step import may_restart
 from rules.rule import Rule
 
 
@@ -114,10 +115,9 @@ def _unlike(facts: Facts, found: UnlikeListener) -> Finding:
             f"# Compare controller.listener.names and listener.security.protocol.map of controller {node} with those "
             "of the other controllers",
             "# If the listener is being replaced, give every controller both listeners first, the former one first",
-            f"# Else give controller {node} the settings of the others and restart it alone",
+            may_restart(f"# Else give controller {node} the settings of the others and restart it alone", node),
             describe_status(facts, excluding=node),
         ),
-        starts=(node,),
         keep_running=found.keep_running,
     )
 

@@ -90,6 +90,7 @@ from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import who_follows
 from rules.remedies.start_log import log_lines
+from rules.remedies.step import keeps_running
 from rules.rule import Rule
 
 WINDOW = window_of("the starts of a node", "It must run as long for the alert to resolve")
@@ -486,7 +487,7 @@ def _shutdown_steps(quorum: Quorum, kind: NodeKind, node: NodeId, *, forbids: bo
         yield f"# If it does not become stable, shut broker {node} down until the cause is known"
     elif forbids:
         forbidden = do_not_restart(quorum.voting_ids - {node}, named="another controller")
-        yield statement("# ", forbidden, f" until controller {node} is stable")
+        yield keeps_running(statement("# ", forbidden, f" until controller {node} is stable"))
 
 
 def _evidence(one: _Start) -> dict[str, Plain]:

@@ -47,7 +47,13 @@ from rules.model.membership import VoterSet, tolerated_failures
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll, Replica
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import add_controller, unless_it_joins, wait_for_pending_change
+from rules.remedies.remedy_commands import (
+    add_controller,
+    no_change_while_both_run,
+    unless_it_joins,
+    wait_for_pending_change,
+)
+from rules.remedies.step import starts
 from rules.rule import Rule
 
 _READY_LAG_MS: Final = Millis(2_000)
@@ -147,6 +153,7 @@ def _finding(
     n, with_all = len(committed.voters), len(committed.voters) + len(shared.ids)
     gains = tolerated_failures(with_all) > tolerated_failures(n)
     newest = samples[-1] if samples else None
+    same_id = [one for one in poll.rows_by_id[row.key.id] if following(quorum, poll, one.key).fetches]
     return Finding(
         subject=_subject(row.key),
         severity=Severity.WARNING if gains else Severity.INFO,
@@ -171,9 +178,9 @@ def _finding(
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
         },
-        starts=tuple(shared.not_fetching),
         remedy=(
             *wait_for_pending_change(facts),
+            *((no_change_while_both_run(row.key.id),) if len(same_id) > 1 else ()),
             *_before_adding(row, state, len(committed.voters), shared),
             *unless_it_joins(quorum, row.key.id),
             *add_controller(facts, row.key.id),
@@ -186,7 +193,10 @@ def _before_adding(row: Replica, state: Readiness, n: int, shared: _Shared) -> I
         yield f"# Wait until controller {row.key.id} has caught up: it is {state.value}"
     if shared.not_fetching:
         silent = and_join(shared.not_fetching)
-        yield f"# Before you add this observer, start or remove the voters that do not fetch: {silent}"
+        yield starts(
+            f"# Before you add this observer, start or remove the voters that do not fetch: {silent}",
+            *shared.not_fetching,
+        )
     elif tolerated_failures(n + 1) <= tolerated_failures(n):
         partner = f"controller {_others(shared.ids, row.key.id)}" if len(shared.ids) > 1 else "another one"
         yield (

@@ -28,6 +28,7 @@ from rules.model.history import OpenTransaction
 from rules.model.identifiers import Millis
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
+from rules.remedies.step import may_restart
 from rules.rule import Rule
 
 
@@ -62,11 +63,13 @@ def _finding(facts: Facts, opened: OpenTransaction) -> Finding:
         remedy=(
             f"# Check in the log of {leader} why it does not end the transaction",
             "# If a migration from ZooKeeper is running and makes progress, wait until it ends",
-            f"# Otherwise restart {leader}: the next active controller aborts the transaction",
+            may_restart(
+                f"# Otherwise restart {leader}: the next active controller aborts the transaction",
+                *(() if quorum.leader_id is None else (quorum.leader_id,)),
+            ),
             "# Check which controller is the leader",
             describe_status(facts),
         ),
-        starts=() if quorum.leader_id is None else (quorum.leader_id,),
         condition_age_ms=age,
     )
 

@@ -33,6 +33,7 @@ from rules.model.history import ElectedRecovered, Recovery
 from rules.model.identifiers import Millis
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_topic
+from rules.remedies.step import Act, forbids
 from rules.rule import Rule
 
 _KEPT_MS: Final = Millis(3_600_000)
@@ -107,7 +108,7 @@ def _finding(facts: Facts, violations: list[_RecoveryViolation]) -> Finding:
         starts=tuple(sorted(replicas - {*leaders})),
         remedy=(
             *((describe_topic(facts, name, leaders),) if first.topic is not None else ()),
-            f"# Keep {keep} running: only the leader's log is known to be the partition's",
+            forbids(f"# Keep {keep} running: only the leader's log is known to be the partition's", Act.STOP, leaders),
             "# Save a dump of the metadata log around these offsets and report them to the Kafka project",
         ),
     )

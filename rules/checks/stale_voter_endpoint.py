@@ -57,7 +57,7 @@ from rules.answers.forecast import ElectionForecast, forecast_election
 from rules.answers.part import electors
 from rules.claims.claim import NO, Question, claim, of_each
 from rules.claims.statement import Statement, statement
-from rules.claims.words import NO_LEADER_ELECTED, clause, do_not_restart, not_a_voter, sentence
+from rules.claims.words import NO_LEADER_ELECTED, clause, not_a_voter, sentence
 from rules.facts.endpoint import CURED_BY_RESTART, EndpointFault
 from rules.facts.endpoint_text import doubt_text, endpoint_kind, evidence_of, faults_text, probe_outcome
 from rules.facts.following import Following
@@ -70,11 +70,11 @@ from rules.finding import Finding, FindingFacts, Plain, RuleResult, Severity, Th
 from rules.formatting import and_join
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Answer, Connection, ServerCertificate, Vantage
-from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.endpoint_steps import certificate_steps, reach_step
 from rules.remedies.remedy_commands import describe_status
-from rules.remedies.start_conditions import resolve_names_first
+from rules.remedies.start_conditions import keep_others_running, resolve_names_first
+from rules.remedies.step import may_restart
 from rules.rule import Rule
 
 
@@ -254,9 +254,10 @@ def _restore_names(endpoints: _VoterEndpoints, unresolved: Sequence[NodeFacts]) 
     leader = endpoints.leader
     last = f", the leader (controller {leader.id}) last" if leader else ", the leader last"
     if endpoints.facts.quorum.is_static:
-        yield (
+        yield may_restart(
             "# If a name changed for good, write the new one into controller.quorum.voters on every controller and "
-            f"broker, and restart the controllers one by one{last}"
+            f"broker, and restart the controllers one by one{last}",
+            *_all(endpoints.facts),
         )
         yield "# Remove the old names only when every controller and broker has the new ones"
         return
@@ -270,7 +271,9 @@ def _restore_names(endpoints: _VoterEndpoints, unresolved: Sequence[NodeFacts]) 
     else:
         renamed = f"controller {nodes[0]} under its new name"
     each_time = "" if len(nodes) == 1 else "each time "
-    yield f"# Then restart {renamed}, and wait {each_time}until the new endpoint is recorded (about ten seconds)"
+    yield may_restart(
+        f"# Then restart {renamed}, and wait {each_time}until the new endpoint is recorded (about ten seconds)", *nodes
+    )
     yield "# Remove the old names only when all new endpoints are recorded"
 
 
@@ -284,32 +287,38 @@ def _fix(endpoints: _VoterEndpoints, voter: NodeFacts, fault: EndpointFault) -> 
         case EndpointFault.REFUSED_WHILE_FETCHING:
             yield f"# Check on controller {node}'s host where it listens: it runs, but nothing listens at {endpoint}"
             yield f"# Make {endpoint} reach it again, by port mapping or listener"
-            yield _moved_step(endpoints.facts.quorum, node)
+            yield _moved_step(endpoints.facts, node)
         case EndpointFault.REGISTRATION_DIFFERS:
             yield from _update_record(endpoints, node)
         case EndpointFault.CERTIFICATE:
             yield from certificate_steps(voter)
         case EndpointFault.NOT_SERVING:
-            others = [each.id for each in endpoints.facts.nodes.voters if each is not voter]
-            forbidden = do_not_restart(others, named="another voter")
-            yield statement("# ", forbidden, f": it could not connect to controller {node}, nor get its vote")
+            yield keep_others_running(endpoints.facts, voter)
             yield (
                 f"# Count the open files of controller {node}'s process, and compare them with its limit (ulimit -n); "
                 "take a thread dump; check max.connections, and what is between the controllers"
             )
-            yield f"# Then restart controller {node} alone, if `kraftwatch safe-to-restart {node}` permits it"
+            yield may_restart(
+                f"# Then restart controller {node} alone, if `kraftwatch safe-to-restart {node}` permits it", node
+            )
 
 
-def _moved_step(quorum: Quorum, node: NodeId) -> str:
-    if quorum.is_static:
-        return (
+def _moved_step(facts: Facts, node: NodeId) -> str:
+    if facts.quorum.is_static:
+        return may_restart(
             f"# If it moved permanently, write controller {node}'s new endpoint into controller.quorum.voters on every "
-            "controller and broker, and restart the controllers one by one, the leader last"
+            "controller and broker, and restart the controllers one by one, the leader last",
+            *_all(facts),
         )
-    return (
+    return may_restart(
         f"# If it moved permanently, restart controller {node} with its new endpoint in advertised.listeners: it then "
-        "updates its record"
+        "updates its record",
+        node,
     )
+
+
+def _all(facts: Facts) -> Iterable[NodeId]:
+    return (voter.id for voter in facts.nodes.voters)
 
 
 def _update_record(endpoints: _VoterEndpoints, node: NodeId) -> Iterable[str]:
@@ -319,7 +328,7 @@ def _update_record(endpoints: _VoterEndpoints, node: NodeId) -> Iterable[str]:
             f"# Make {leader.endpoint} reachable from controller {node}'s host: it is the leader's recorded endpoint, "
             f"and controller {node} sends its new endpoint there every few seconds"
         )
-    yield f"# If its record has not changed after one minute, restart controller {node}"
+    yield may_restart(f"# If its record has not changed after one minute, restart controller {node}", node)
 
 
 def _resolved(facts: Facts, subject: Subject) -> str:

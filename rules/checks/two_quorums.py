@@ -42,6 +42,7 @@ from rules.model.monitoring import LeaderView
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_replication
 from rules.remedies.start_conditions import COPY_METADATA_FIRST
+from rules.remedies.step import starts
 from rules.rule import Rule
 
 _MOST_NAMED = 5
@@ -88,7 +89,6 @@ def _finding(facts: Facts, others: Sequence[LeaderView]) -> Finding:
             "brokers_registered_in_the_followed_quorum": len(quorum.brokers),
         },
         remedy=tuple(_remedy(facts, leader, others, singles=singles)),
-        starts=tuple(view.leader_id for view in others if view.leader_id is not None),
         keep_running=facts.known_controllers,
     )
 
@@ -134,7 +134,8 @@ def _remedy(facts: Facts, leader: NodeId | None, others: Sequence[LeaderView], *
             initial = "" if quorum.kraft_version == 0 else " --no-initial-controllers"
             known = shlex.quote(quorum.cluster_id)
             yield f"kafka-storage.sh format --config $NODE_PROPERTIES --cluster-id {known}{initial}"
-        yield f"# Start {name} again, which then follows {then}"
+        node = () if view.leader_id is None else (view.leader_id,)
+        yield starts(f"# Start {name} again, which then follows {then}", *node)
 
 
 def _resolved(facts: Facts, _subject: Subject) -> str:

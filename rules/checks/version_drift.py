@@ -44,7 +44,7 @@ from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import FEATURES_TOOL, describe_features, upgrade_feature
-from rules.remedies.step import starts
+from rules.remedies.step import may_restart, starts
 from rules.remedies.unregister import unregister_steps
 from rules.rule import Rule
 
@@ -175,7 +175,7 @@ def _upgrade_or_remove(facts: Facts, node: RegisteredNode) -> Iterable[str]:
         return
     why = "it cannot take part with the version that it registered last"
     if node.running:
-        yield f"# Upgrade {node.name}: {why}"
+        yield may_restart(f"# Upgrade {node.name}: {why}", node.registration.id)
     else:
         yield starts(f"# Start {node.name} (not running) with a newer version: {why}", node.registration.id)
     yield from _if_gone(facts, [] if node.running else [node])
@@ -226,12 +226,14 @@ def _differ_since(nodes: list[RegisteredNode]) -> Millis:
 
 
 def _catch_up(facts: Facts, behind: list[RegisteredNode]) -> Iterable[str]:
-    running = [node.name for node in behind if node.running]
+    running = [node for node in behind if node.running]
     stopped = [node for node in behind if not node.running and not node.left_over]
     left_over = [node for node in behind if node.left_over]
     if running:
         in_turn = "" if len(running) == 1 else ", one after the other"
-        yield f"# Upgrade {and_join(running, 8)} to the version of the others{in_turn}"
+        names = and_join((node.name for node in running), 8)
+        ids = (node.registration.id for node in running)
+        yield may_restart(f"# Upgrade {names} to the version of the others{in_turn}", *ids)
     if stopped:
         names = and_join(node.name for node in stopped)
         ids = (node.registration.id for node in stopped)

@@ -47,6 +47,7 @@ from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import contradiction_steps, describe_status, who_follows
+from rules.remedies.step import may_restart
 from rules.rule import Rule
 
 _VOTERS_SETTING = "controller.quorum.voters"
@@ -106,11 +107,13 @@ def _configured_voters(facts: Facts) -> Iterable[Finding]:
         },
         remedy=(
             f"# Compare {_VOTERS_SETTING} in the configuration of every controller and broker",
-            f"# Give {numbered('controller', different)} the list of the others, and restart "
-            f"{'it' if len(different) == 1 else 'them one at a time, the leader last'}",
+            may_restart(
+                f"# Give {numbered('controller', different)} the list of the others, and restart "
+                f"{'it' if len(different) == 1 else 'them one at a time, the leader last'}",
+                *different,
+            ),
             describe_status(facts),
         ),
-        starts=tuple(different),
         keep_running=led if apart else frozenset(),
     )
 
@@ -210,7 +213,10 @@ def _remedy(facts: Facts, view: LeaderView, leader: NodeId) -> tuple[str, ...]:
     return (
         f"# Check in the log of {_subject(view)} why it does not hear from controller {leader}: network, name "
         "resolution, endpoints",
-        "# Restart it when it can reach the other controllers; do not restart another voter",
+        may_restart(
+            "# Restart it when it can reach the other controllers; do not restart another voter",
+            *(() if view.node is None else (view.node,)),
+        ),
         *who_follows(facts, excluding=view.node),
     )
 

@@ -51,6 +51,7 @@ from rules.model.membership import VoterSet, majority
 from rules.model.replica import Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import bring_in_sync, describe_status, remove_controller
+from rules.remedies.step import Act, does, forbids
 from rules.rule import Rule
 
 WINDOW = window_of("removals of a voter", "The newest 64 changes of the voter set are remembered")
@@ -143,7 +144,12 @@ def _remedy(facts: Facts, poll: Poll, statuses: tuple[NodeFacts, ...]) -> Iterab
             f"# Check in the log of the leader, controller {poll.leader_id}, why it does not commit the change: every "
             "voter of the new set is in sync"
         )
-    yield "# Do not start another change of the voter set until this one is committed or dropped"
+    yield forbids(
+        "# Do not start another change of the voter set until this one is committed or dropped",
+        Act.CHANGE_VOTER,
+        (None,),
+        (Act.SETTLE, (None,)),
+    )
     yield "# Check the voter set that the leader uses"
     yield describe_status(facts)
 
@@ -195,8 +201,11 @@ def _returned(facts: Facts, removal: VoterChange, key: ReplicaKey, took_ms: Mill
         },
         remedy=(
             f"# If controller {node} is to stay, do nothing: it is a voter as before",
-            f"# If controller {node} is to leave the quorum, stop it first, and then remove it: with "
-            "controller.quorum.auto.join.enable=true it adds itself again while it runs",
+            does(
+                f"# If controller {node} is to leave the quorum, stop it first, and then remove it: with "
+                "controller.quorum.auto.join.enable=true it adds itself again while it runs",
+                (Act.STOP, (node,)),
+            ),
             remove_controller(facts, key),
         ),
         hold_ms=Millis(0),

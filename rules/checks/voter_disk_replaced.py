@@ -49,6 +49,7 @@ from rules.model.quorum import Quorum
 from rules.model.replica import Poll, Replica
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import add_controller, remove_controller, unless_it_joins, wait_for_pending_change
+from rules.remedies.step import may_restart
 from rules.rule import Rule
 
 _LAGGING_MS = 2_000
@@ -157,19 +158,24 @@ def _finding(
             *remove,
             *add_controller(facts, new.id),
         ),
-        starts=(new.id,) if remove else (),
     )
 
 
 def _former_is_lost(old: ReplicaKey) -> tuple[str, ...]:
     """Returns the check that comes before the removal: a directory that is only not mounted still has the vote."""
     return (
-        f"# Check on controller {old.id}'s host that the directory {old.directory_id} (directory.id in "
-        "meta.properties) is lost: if its disk is only not mounted, mount it and restart the controller, and it is the "
-        "voter again",
-        "# If its __cluster_metadata-0/partition.metadata is older than its meta.properties, the log is the voter's, "
-        f"and only the id is new: stop controller {old.id}, write directory.id={old.directory_id} back into "
-        f"meta.properties, start controller {old.id}, and run no command below",
+        may_restart(
+            f"# Check on controller {old.id}'s host that the directory {old.directory_id} (directory.id in "
+            "meta.properties) is lost: if its disk is only not mounted, mount it and restart the controller, and it is "
+            "the voter again",
+            old.id,
+        ),
+        may_restart(
+            "# If its __cluster_metadata-0/partition.metadata is older than its meta.properties, the log is the "
+            f"voter's, and only the id is new: stop controller {old.id}, write directory.id={old.directory_id} back "
+            f"into meta.properties, start controller {old.id}, and run no command below",
+            old.id,
+        ),
     )
 
 

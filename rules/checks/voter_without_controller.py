@@ -45,7 +45,7 @@ from rules.model.identifiers import NodeId
 from rules.model.membership import Voter, majority, tolerated_failures
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import allow, describe_status, remove_controller, wait_for_pending_change
-from rules.remedies.step import starts
+from rules.remedies.step import may_restart, starts
 from rules.rule import Rule
 
 
@@ -83,8 +83,11 @@ def _without_controller(facts: Facts, voter: Voter, voters: int) -> Finding:
     else:
         cause = f"it was started as a broker only at {utc_text(broker.at.timestamp_ms)}"
     remedy = (
-        f"# If node {node} should be a controller, add controller to its process.roles and a controller listener, "
-        "and start it",
+        starts(
+            f"# If node {node} should be a controller, add controller to its process.roles and a controller listener, "
+            "and start it",
+            node,
+        ),
         *_removal(facts, voter),
         *(() if broker is None else (starts(f"# Start broker {node} again, if it has ended", node),)),
     )
@@ -94,7 +97,8 @@ def _without_controller(facts: Facts, voter: Voter, voters: int) -> Finding:
 
 def _removal(facts: Facts, voter: Voter) -> tuple[str, ...]:
     if facts.quorum.is_static:
-        return ("# Otherwise remove it from controller.quorum.voters of every node, and restart them one at a time",)
+        what = "# Otherwise remove it from controller.quorum.voters of every node, and restart them one at a time"
+        return (may_restart(what, voter.key.id),)
     remove = remove_controller(facts, voter.key, for_good=True)
     return (f"# Otherwise remove voter {voter.key.id}", *wait_for_pending_change(facts), remove)
 
@@ -108,7 +112,10 @@ def _without_list(facts: Facts, voter: Voter, voters: int, why: str) -> Finding:
     remedy = (
         f"# Compare controller.quorum.voters in the configuration of controller {node} with that of the others",
         *(() if known else allow(facts, ("DescribeConfigs",))),
-        f"# {'Give' if known else 'If it differs, give'} controller {node} the list of the others, and restart it",
+        may_restart(
+            f"# {'Give' if known else 'If it differs, give'} controller {node} the list of the others, and restart it",
+            node,
+        ),
         describe_status(facts, excluding=node),
     )
     return _finding(facts, voter, voters, statement(f"{why}. ", consequence), remedy)
@@ -138,7 +145,6 @@ def _finding(facts: Facts, voter: Voter, voters: int, what: Statement, remedy: t
             "majority": majority(voters),
         },
         remedy=remedy,
-        starts=(node,),
     )
 
 

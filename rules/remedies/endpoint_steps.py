@@ -7,6 +7,7 @@ from rules.facts.quorum import Facts
 from rules.formatting import and_join
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Answer, CertificateFault
+from rules.remedies.step import may_restart
 
 
 def endpoint_steps(facts: Facts, node: NodeId) -> tuple[str, ...]:
@@ -34,9 +35,10 @@ def reach_step(facts: Facts, voter: NodeFacts) -> str:
     node, endpoint = voter.id, str(voter.endpoint)
     others = [other.id for other in facts.nodes.voters if other.id != node and str(other.endpoint) == endpoint]
     if others:
-        return (
+        return may_restart(
             f"# Correct advertised.listeners of controller {node}, and restart it: {endpoint} is the endpoint of "
-            f"controller {others[0]}"
+            f"controller {others[0]}",
+            node,
         )
     step = f"# Make {endpoint} reach controller {node} again (DNS or port mapping): another process answers"
     if voter.probe is None or voter.probe.answer is not Answer.OTHER_CLUSTER:
@@ -63,7 +65,10 @@ def certificate_steps(voter: NodeFacts) -> tuple[str, ...]:
     untrusted = probe.certificate_fault is CertificateFault.UNTRUSTED
     steps = [*(trust_steps(str(endpoint)) if untrusted else ()), f"# {replace}"]
     steps += [
-        f"# Install it in the keystore of controller {node} (ssl.keystore.location), and restart controller {node}",
+        may_restart(
+            f"# Install it in the keystore of controller {node} (ssl.keystore.location), and restart controller {node}",
+            node,
+        ),
         f"# Check what it presents then: openssl s_client -connect {endpoint} </dev/null | openssl x509 -noout -dates "
         "-issuer -ext subjectAltName",
     ]

@@ -31,6 +31,7 @@ from rules.remedies.remedy_commands import (
     rescue_if_moved,
     restart_hung,
 )
+from rules.remedies.step import Act, does, may_restart, starts, waits
 from rules.rescue.disk_count import DiskCount
 
 SILENT = frozenset({Process.DOWN, Process.HUNG, Process.NOT_REACHED})
@@ -100,7 +101,12 @@ def election_steps(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...
     if not voters and state.refused:
         # The voters' endpoints are not known: the quorum is static, or its log was never read.
         controllers = "controller" if len(state.refused) == 1 else "controllers"
-        steps += [f"# Start the {controllers} at {and_join(state.refused)}: connections are refused there"]
+        steps += [
+            does(
+                f"# Start the {controllers} at {and_join(state.refused)}: connections are refused there",
+                (Act.START, (None,)),
+            )
+        ]
         if state.never_answered:
             steps.append(f"# If they run elsewhere, correct bootstrap of cluster {quorum.cluster} in the configuration")
     steps = [*_permission_steps(facts), *steps, *_reach_steps(facts)]
@@ -134,14 +140,18 @@ def commit_steps(facts: Facts, leader: NodeId, missing: Collection[NodeFacts]) -
             "super.users)"
         )
     if missing:
-        steps.append(f"# Wait until {majority(number)} of {number} voters are in sync: the leader then commits")
+        in_sync = f"# Wait until {majority(number)} of {number} voters are in sync: the leader then commits"
+        steps.append(waits(in_sync, Act.LEAD))
     else:
         elected = "another voter is elected" if number > 1 else "it is elected again"
         steps.append(
-            f"# Restart the leader, controller {leader}, so that {elected}: every voter fetches, but nothing is "
-            "committed"
+            may_restart(
+                f"# Restart the leader, controller {leader}, so that {elected}: every voter fetches, but nothing is "
+                "committed",
+                leader,
+            )
         )
-        steps.append("# Wait until a leader is elected and commits")
+        steps.append(waits("# Wait until a leader is elected and commits", Act.LEAD))
     return (*steps, *compare_log_ends(facts))
 
 
@@ -163,9 +173,10 @@ def _reach_steps(facts: Facts) -> Iterable[str]:
 
 def _unlike_steps(facts: Facts) -> Iterable[str]:
     for node, doubt in facts.doubts_about({About.UNLIKE_OTHERS}).items():
-        yield (
+        yield may_restart(
             f"# Controller {node} {doubt.detail}: if the others reject it, or it them, give it what they have, and "
-            "restart it"
+            "restart it",
+            node,
         )
 
 
@@ -236,16 +247,17 @@ def _majority_steps(facts: Facts, voters: tuple[NodeFacts, ...]) -> Iterable[str
         yield from _steps_without_disks(replaced, voters, needed)
         return
     if len(voters) == 1:
-        yield "# Wait until the only voter runs: it then elects itself within seconds"
+        what = "the only voter runs: it then elects itself within seconds"
     elif epochs_in_vain(facts.quorum):
-        yield f"# Wait until {needed} of the {len(voters)} voters, the leader included, have the records of one leader"
+        what = f"{needed} of the {len(voters)} voters, the leader included, have the records of one leader"
     elif all(voter.reachable and not does_not_answer(voter) for voter in voters):
-        yield f"# Wait until one of the voters wins an election: it needs {needed} of the {len(voters)} votes"
+        what = f"one of the voters wins an election: it needs {needed} of the {len(voters)} votes"
     else:
-        yield (
-            f"# Wait until {needed} of the {len(voters)} voters run: they elect a leader within seconds if they "
-            "reach each other at their recorded endpoints"
+        what = (
+            f"{needed} of the {len(voters)} voters run: they elect a leader within seconds if they reach each other at "
+            "their recorded endpoints"
         )
+    yield waits(f"# Wait until {what}", Act.LEAD)
     if any(not voter.reachable and voter.faults != (EndpointFault.CERTIFICATE,) for voter in voters):
         yield from rescue_if_moved(facts.quorum)
     if len(voters) - len(down_voters(voters)) < needed:
@@ -301,7 +313,8 @@ def _step(quorum: Quorum, voter: NodeFacts) -> Iterable[str]:
     if endpoint is None:
         return
     if elsewhere := voter.refuses_elsewhere:
-        yield f"# Start controller {node}: connections are refused at {and_join(elsewhere)}, where it answered before"
+        refused = f"connections are refused at {and_join(elsewhere)}, where it answered before"
+        yield starts(f"# Start controller {node}: {refused}", node)
     if voter.probe and voter.probe.resolution is Resolution.NAME_NOT_FOUND:
         was = quorum.addresses.get(endpoint.host)
         yield (
@@ -309,7 +322,9 @@ def _step(quorum: Quorum, voter: NodeFacts) -> Iterable[str]:
             f"recorded endpoint of controller {node}"
         )
     elif voter.refused:
-        yield f"# Start controller {node} at {endpoint}; if it runs elsewhere, make that address reach it again"
+        yield starts(
+            f"# Start controller {node} at {endpoint}; if it runs elsewhere, make that address reach it again", node
+        )
     elif not voter.can_lead:
         yield from certificate_steps(voter)
     elif voter.faults:

@@ -9,6 +9,7 @@ because operators paste these lines.
 import shlex
 from collections.abc import Iterable, Sequence
 
+from rules.claims.claim import NO, Question, claim
 from rules.claims.statement import Statement, statement
 from rules.facts.asked_once import asked_once
 from rules.facts.following import Following
@@ -28,7 +29,7 @@ from rules.remedies.bootstrap_address import (
 )
 from rules.remedies.endpoint_steps import endpoint_steps
 from rules.remedies.start_conditions import COPY_METADATA_FIRST
-from rules.remedies.step import restarts, starts
+from rules.remedies.step import Act, Step, asks_leader, forbids, may_restart, restarts, starts, waits
 from rules.rescue.voter_override import initial_controllers, registered_voters
 
 QUORUM_TOOL = "kafka-metadata-quorum.sh"
@@ -44,9 +45,8 @@ SCRAM_NEEDS_A_LEADER = (
     "metadata log: give the controllers' listener PLAIN, GSSAPI or mutual TLS"
 )
 """After a step about controllers that may reject each other's logins."""
-WAIT_FOR_LEADER = "# Wait until a leader is elected: without one the next command times out"
+WAIT_FOR_LEADER = waits("# Wait until a leader is elected: without one the next command times out", Act.LEAD)
 _PROCESS_STATES = "T is stopped (kill -CONT PID), D waits for a disk"
-_LEADER_TOOLS = (QUORUM_TOOL, FEATURES_TOOL, _CLUSTER_TOOL)
 _LOGIN_OPTION = "--command-config $NODE_PROPERTIES"
 _OLD_LOGIN_OPTION = "--config $NODE_PROPERTIES"
 """Of kafka-cluster before Kafka 4.2 (KIP-1147)."""
@@ -66,10 +66,11 @@ def remove_controller(facts: Facts, key: ReplicaKey, *, for_good: bool = False) 
     """
     quorum = facts.quorum
     unregister = for_good and (quorum.metadata_version or 0) >= UNREGISTERS_CONTROLLERS and key.id in quorum.controllers
-    return (
+    return asks_leader(
         f"{QUORUM_TOOL} {_connection(facts, excluding=key.id)} remove-controller "
         f"--controller-id {key.id} --controller-directory-id {shlex.quote(str(key.directory_id))}"
-        f"{' --unregister' if unregister else ''}"
+        f"{' --unregister' if unregister else ''}",
+        key.id,
     )
 
 
@@ -77,8 +78,18 @@ def add_controller(facts: Facts, node: NodeId) -> tuple[str, ...]:
     """Returns where to run the command, and the command that makes a running controller a voter (KIP-853)."""
     return (
         f"# On controller {node}'s host, with its own configuration file as $NODE_PROPERTIES",
-        f"{QUORUM_TOOL} {' '.join(_bootstrap(facts, excluding=node))} {_LOGIN_OPTION} add-controller",
+        asks_leader(
+            f"{QUORUM_TOOL} {' '.join(_bootstrap(facts, excluding=node))} {_LOGIN_OPTION} add-controller", node
+        ),
     )
+
+
+def no_change_while_both_run(node: NodeId) -> Step:
+    """Returns the step that forbids to change a voter of whose id two processes run."""
+    denied = Statement(
+        f"# Do not add or remove controller {node} while both run", claim(Question.CHANGE, NO, node=node)
+    )
+    return forbids(denied, Act.CHANGE_VOTER, (node,))
 
 
 def unless_it_joins(quorum: Quorum, node: NodeId) -> tuple[str, ...]:
@@ -99,7 +110,7 @@ def _can_join(quorum: Quorum, node: NodeId) -> bool:
 
 def describe_status(facts: Facts, excluding: NodeId | None = None) -> str:
     """Returns the command that shows the leader, the voters and their endpoints."""
-    return f"{QUORUM_TOOL} {_connection(facts, excluding=excluding)} describe --status"
+    return asks_leader(f"{QUORUM_TOOL} {_connection(facts, excluding=excluding)} describe --status")
 
 
 def describe_replication(facts: Facts, at: str | None = None, excluding: NodeId | None = None) -> str:
@@ -109,7 +120,7 @@ def describe_replication(facts: Facts, at: str | None = None, excluding: NodeId 
         if at is None
         else _with_login(facts, "--bootstrap-controller", shlex.quote(at))
     )
-    return f"{QUORUM_TOOL} {where} describe --replication"
+    return asks_leader(f"{QUORUM_TOOL} {where} describe --replication")
 
 
 def compare_log_ends(facts: Facts) -> tuple[str, str]:
@@ -214,16 +225,21 @@ def with_legend(quorum: Quorum, remedy: tuple[str, ...]) -> tuple[str, ...]:
 def wait_for_pending_change(facts: Facts) -> tuple[str, ...]:
     """Returns the step that waits for a pending change of the voter set: the leader rejects a second one (KIP-853)."""
     pending = facts.change_is_pending
-    return ("# Wait until the pending change of the voter set is committed or dropped",) if pending else ()
+    return (
+        (waits("# Wait until the pending change of the voter set is committed or dropped", Act.SETTLE),)
+        if pending
+        else ()
+    )
 
 
 def after_election(facts: Facts, remedy: Iterable[str]) -> Iterable[str]:
     """Yields the remedy; while there is no leader, its first command that needs one comes after a step that waits."""
     waited = facts.leaderless is None
     for step in remedy:
-        if not waited and step.startswith(_LEADER_TOOLS):
+        acts = {action.act for action in step.plan.does} if isinstance(step, Step) else set()
+        if not waited and Act.ASK in acts:
             yield WAIT_FOR_LEADER
-        waited = waited or step.startswith(("# Wait", *_LEADER_TOOLS))
+        waited = waited or not acts.isdisjoint({Act.ASK, Act.LEAD})
         yield step
 
 
@@ -262,24 +278,24 @@ def _bootstrap(facts: Facts, *, excluding: NodeId | None, since: int = _TOOLS_RE
 
 def describe_features(facts: Facts) -> str:
     """Returns the command that shows each feature's finalized level and the levels the active controller supports."""
-    return f"{FEATURES_TOOL} {_connection(facts)} describe"
+    return asks_leader(f"{FEATURES_TOOL} {_connection(facts)} describe")
 
 
 def upgrade_feature(facts: Facts, name: str, level: int) -> str:
     """Returns the command that finalizes a feature at a higher level (KIP-584)."""
-    return f"{FEATURES_TOOL} {_connection(facts)} upgrade --feature {shlex.quote(name)}={level}"
+    return asks_leader(f"{FEATURES_TOOL} {_connection(facts)} upgrade --feature {shlex.quote(name)}={level}")
 
 
 def unregister_broker(facts: Facts, node: NodeId) -> str:
     """Returns the command that removes a broker's registration."""
     option = _LOGIN_OPTION if (facts.quorum.metadata_version or 0) >= _CONTROLLERS_JOIN else _OLD_LOGIN_OPTION
     where = _connection(facts, excluding=node).replace(_LOGIN_OPTION, option)
-    return f"{_CLUSTER_TOOL} unregister --id {node} {where}"
+    return asks_leader(f"{_CLUSTER_TOOL} unregister --id {node} {where}")
 
 
 def unregister_controller(facts: Facts, node: NodeId) -> str:
     """Returns the command that removes a controller's registration (KIP-1312)."""
-    return f"{_CLUSTER_TOOL} unregister-controller --id {node} {_connection(facts, excluding=node)}"
+    return asks_leader(f"{_CLUSTER_TOOL} unregister-controller --id {node} {_connection(facts, excluding=node)}")
 
 
 def bring_back(facts: Facts, node: NodeId) -> Iterable[str]:
@@ -290,7 +306,7 @@ def bring_back(facts: Facts, node: NodeId) -> Iterable[str]:
     at = f" at {endpoint}" if endpoint else ""
     match facts.nodes.process(node):
         case Process.DOWN:
-            yield f"# Start controller {node} so that it listens{at}: connections are refused there"
+            yield starts(f"# Start controller {node} so that it listens{at}: connections are refused there", node)
         case Process.SLOW:
             yield from find_what_is_slow([node])
         case Process.HUNG:
@@ -302,10 +318,14 @@ def bring_back(facts: Facts, node: NodeId) -> Iterable[str]:
                 f"# Check in the log of controller {node} why it does not fetch from the leader: its process accepts "
                 f"connections{at}"
             )
-            yield f"# If controller {node} hangs, take a thread dump before you restart it: jcmd PID Thread.print"
+            yield may_restart(
+                f"# If controller {node} hangs, take a thread dump before you restart it: jcmd PID Thread.print", node
+            )
         case Process.UNKNOWN:
             listens = f" so that it listens{at}" if at else ""
-            yield f"# Start controller {node}{listens}, or check in its log why it does not fetch from the leader"
+            yield starts(
+                f"# Start controller {node}{listens}, or check in its log why it does not fetch from the leader", node
+            )
             yield from endpoint_steps(facts, node)
 
 
@@ -349,20 +369,23 @@ def find_what_is_slow(nodes: Sequence[NodeId]) -> Iterable[str]:
         f"# Check the disks of metadata.log.dir (iostat -x 1: w_await, f_await), the CPU and the memory of {where}: "
         f"{what}, but late"
     )
-    yield (
+    yield forbids(
         f"# Do not restart {names}, which makes no disk faster: in a thread dump (jcmd PID Thread.print) a thread "
-        "kafka-ID-raft-io-thread in force() waits for the disk"
+        "kafka-ID-raft-io-thread in force() waits for the disk",
+        Act.STOP,
+        nodes,
     )
 
 
 def restart_hung(node: NodeId, at: str) -> Iterable[str]:
     """Yields the steps for a controller that accepts connections and does not answer; `at`: ` at HOST:PORT`."""
-    yield (
+    yield may_restart(
         f"# Controller {node} hangs, it accepts connections{at} and does not answer: take a thread dump on its host "
-        "before you restart it (jcmd PID Thread.print, or jstack PID)"
+        "before you restart it (jcmd PID Thread.print, or jstack PID)",
+        node,
     )
     yield f"# If the thread dump of controller {node} hangs too, check its state with ps: {_PROCESS_STATES}"
-    yield f"# Then restart controller {node}"
+    yield may_restart(f"# Then restart controller {node}", node)
 
 
 def find_host(node: NodeId, at: str) -> Iterable[str]:
@@ -371,9 +394,10 @@ def find_host(node: NodeId, at: str) -> Iterable[str]:
         f"# Check the host of controller {node}: connections{at} time out or have no route; it is down or cut off, or "
         "the controller hangs and accepts none"
     )
-    yield (
+    yield may_restart(
         f"# If its host runs, take a thread dump of controller {node} before you restart it (jcmd PID Thread.print); "
-        f"if that hangs too, check the state with ps: {_PROCESS_STATES}"
+        f"if that hangs too, check the state with ps: {_PROCESS_STATES}",
+        node,
     )
 
 

@@ -33,8 +33,9 @@ from rules.claims.claim import NO, NONE_MAY_FAIL, Question, claim, of_each
 from rules.claims.statement import Statement, statement
 from rules.claims.words import clause, do_not_restart
 from rules.facts.asked_once import asked_once
+from rules.facts.endpoint import EndpointFault
 from rules.facts.new_quorum import may_be_restored
-from rules.facts.node import Process
+from rules.facts.node import NodeFacts, Process
 from rules.facts.offline_partitions import circle_of
 from rules.facts.only_copies import PartitionDirectory
 from rules.facts.other_quorums import metadata_contradicts, metadata_losses
@@ -44,7 +45,7 @@ from rules.formatting import and_join, numbered, plural
 from rules.model.identifiers import NodeId
 from rules.model.membership import majority
 from rules.model.quorum import Quorum
-from rules.remedies.step import Act, Action, Ends, Plan, Step
+from rules.remedies.step import Act, Action, Ends, Plan, Step, forbids, keeps_running
 
 _MOST_LISTED = 8
 """How many directories a step names, and how many nodes have a step each."""
@@ -78,6 +79,7 @@ def _start_conditions(facts: Facts, ordered: tuple[NodeId, ...]) -> tuple[str, .
     if any(node in fetching or _may_run(facts, node) for node in ordered):
         steps += _wait_for_regressed(facts.quorum, ordered)
         steps += resolve_names_first(facts)
+        steps += _first([*_serve_first(facts, ordered)])
     if not fetching.isdisjoint(ordered):
         steps += _keep_majority(fetching, missing)
     steps += _kill_late([node for node in ordered if node in facts.unregistered_running])
@@ -125,11 +127,10 @@ def before_a_start(facts: Facts, nodes: Iterable[NodeId], *, unchanged: bool = F
 
 def start_no_controller(facts: Facts, end: ReplayEnd) -> Statement:
     """Returns the step that keeps controllers from a start that ends at a record which cannot be replayed."""
-    return statement(
-        "# ",
-        do_not_restart(facts.known_controllers, "start or restart"),
-        f" before a snapshot past {end.short} is on its disk: Kafka cannot replay it, and the start ends",
-    )
+    controllers = facts.known_controllers
+    forbidden = do_not_restart(controllers, "start or restart")
+    until = f" before a snapshot past {end.short} is on its disk: Kafka cannot replay it, and the start ends"
+    return forbids(statement("# ", forbidden, until), Act.START, sorted(controllers), (Act.SNAPSHOT, (None,)))
 
 
 def _metadata_away(facts: Facts, nodes: Iterable[NodeId]) -> Iterable[str]:
@@ -153,7 +154,8 @@ def _wait_for_regressed(quorum: Quorum, nodes: Sequence[NodeId]) -> Iterable[str
 
 def keep_until_caught_up(node: NodeId, others: Iterable[NodeId]) -> str:
     """Returns the step that keeps the other voters running while one whose log went back lacks records."""
-    return statement("# ", do_not_restart([*others], "stop or restart"), f" until controller {node} has caught up")
+    until = f" until controller {node} has caught up"
+    return keeps_running(statement("# ", do_not_restart([*others], "stop or restart"), until), (Act.FETCH, (node,)))
 
 
 def _may_run(facts: Facts, node: NodeId) -> bool:
@@ -170,7 +172,25 @@ def resolve_names_first(facts: Facts) -> tuple[str, ...]:
         return ()
     names = f" until {and_join(hosts, 4)} {'resolve' if len(hosts) > 1 else 'resolves'} again: "
     forbidden = do_not_restart(None, named="any controller or broker")
-    return (statement("# ", forbidden, names, "restarted, it could not find the leader"),)
+    step = statement("# ", forbidden, names, "restarted, it could not find the leader")
+    return (keeps_running(step, (Act.RESOLVE, (None,))),)
+
+
+def _serve_first(facts: Facts, nodes: Sequence[NodeId]) -> Iterable[str]:
+    restarted = {voter.id for voter in facts.nodes.voters if voter.id in nodes and not voter.only_its_restart_helps}
+    for voter in facts.nodes.voters if restarted else ():
+        if EndpointFault.NOT_SERVING in voter.faults:
+            yield keep_others_running(facts, voter)
+
+
+def keep_others_running(facts: Facts, voter: NodeFacts) -> Step:
+    """Returns the step that keeps the others running while a voter serves no new connection; those that serve none
+    either are restarted one by one."""
+    others = [each for each in facts.nodes.voters if each is not voter]
+    forbidden = do_not_restart([each.id for each in others], named="another voter")
+    why = f": it could not connect to controller {voter.id}, nor get its vote"
+    kept = (each.id for each in others if not each.only_its_restart_helps)
+    return forbids(statement("# ", forbidden, why), Act.STOP, kept)
 
 
 def brokers_first(facts: Facts, nodes: Iterable[NodeId]) -> Iterable[str]:
@@ -289,7 +309,8 @@ def _keep_majority(fetching: frozenset[NodeId], missing: tuple[NodeId, ...]) -> 
     if not missing or len(fetching) > majority(len(fetching) + len(missing)):
         return ()
     until = f" before {and_join(missing)} {'fetches' if len(missing) == 1 else 'fetch'} again: "
-    return (statement("# ", do_not_restart(fetching), until, clause(NONE_MAY_FAIL)),)
+    step = statement("# ", do_not_restart(fetching), until, clause(NONE_MAY_FAIL))
+    return (keeps_running(step, (Act.FETCH, missing)),)
 
 
 def _start(facts: Facts, node: NodeId) -> str:

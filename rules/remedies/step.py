@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from rules.claims.claim import YES, Claim, Question, of_each
-from rules.claims.statement import Statement
+from rules.claims.claim import NO, YES, Claim, Question, of_each
+from rules.claims.statement import Statement, claims_of
 from rules.model.identifiers import NodeId
 
 _MOST_CLAIMED = 8
@@ -44,6 +44,20 @@ class Act(StrEnum):
     """Its metadata directory is formatted: what it held is lost."""
     FORBID_UNCLEAN = "forbid unclean elections"
     """unclean.leader.election.enable is false for every topic. It ends nothing."""
+    CHANGE_VOTER = "change voter"
+    """It is added to the voters, or removed from them: the leader refuses a second change."""
+    SETTLE = "settle"
+    """The pending change of the voter set is committed or dropped."""
+    ASK = "ask the leader"
+    """A command that only a leader answers."""
+    LEAD = "lead"
+    """A controller is elected leader, or commits."""
+    FETCH = "fetch"
+    """It fetches the metadata log again, for which it must run."""
+    RESOLVE = "resolve"
+    """The names of the recorded endpoints resolve."""
+    SNAPSHOT = "snapshot"
+    """It has a snapshot past a record that Kafka cannot replay."""
 
 
 class Ends(StrEnum):
@@ -97,9 +111,36 @@ class Step(Statement):
         return type(self), (str(self), self.plan, *self.claims)
 
 
-def does(text: str, *actions: tuple[Act, Iterable[NodeId]]) -> Step:
+def does(text: str, *actions: tuple[Act, Iterable[NodeId | None]]) -> Step:
     """Returns a line that asks for each of these acts on each of its nodes."""
-    return Step(text, Plan(does=tuple(Action(act, node) for act, nodes in actions for node in nodes)))
+    return _step(text, Plan(does=tuple(Action(act, node) for act, nodes in actions for node in nodes)))
+
+
+def _step(text: str, plan: Plan) -> Step:
+    return Step(text, plan, *claims_of((text,)))
+
+
+def waits(text: str, *for_: Act) -> Step:
+    """Returns a line that waits for what concerns no single node: that a controller leads, that a change ends."""
+    return does(text, *((act, (None,)) for act in for_))
+
+
+def asks_leader(command: str, *changed: NodeId) -> Step:
+    """Returns a command that only a leader answers; `changed`: the voters that it adds or removes."""
+    return does(command, (Act.ASK, (None,)), (Act.CHANGE_VOTER, changed))
+
+
+def forbids(text: str, act: Act, nodes: Iterable[NodeId | None], *until: tuple[Act, Iterable[NodeId | None]]) -> Step:
+    """Returns a line that forbids an act on these nodes until all that is named is done; else while the finding
+    lasts."""
+    after = tuple(Action(one, node) for one, each in until for node in each)
+    return _step(text, Plan(forbids=tuple(Action(act, node) for node in nodes), until=after))
+
+
+def keeps_running(text: Statement, *until: tuple[Act, Iterable[NodeId | None]]) -> Step:
+    """Returns a line that forbids to stop the nodes of which it claims that they may not be restarted."""
+    kept = (one.node for one in text.claims if one.question is Question.RESTART and one.answer == (NO,))
+    return forbids(text, Act.STOP, kept, *until)
 
 
 def starts(text: str, *nodes: NodeId) -> Step:
@@ -107,10 +148,14 @@ def starts(text: str, *nodes: NodeId) -> Step:
     return does(text, (Act.START, nodes))
 
 
+def may_restart(text: str, *nodes: NodeId) -> Step:
+    """Returns a line that stops these nodes, and starts them, if a person finds that it is needed or permitted."""
+    return does(text, (Act.STOP, nodes), (Act.START, nodes))
+
+
 def restarts(text: str, *nodes: NodeId) -> Step:
     """Returns a line that stops these nodes, and starts them: `safe-to-restart` must not forbid that."""
-    plan = Plan(does=tuple(Action(act, node) for act in (Act.STOP, Act.START) for node in nodes))
-    return Step(text, plan, *of_each(Question.ADVISED, nodes[:_MOST_CLAIMED], YES))
+    return Step(text, may_restart(text, *nodes).plan, *of_each(Question.ADVISED, nodes[:_MOST_CLAIMED], YES))
 
 
 def started(remedy: Iterable[str]) -> tuple[NodeId, ...]:

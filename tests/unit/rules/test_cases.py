@@ -34,7 +34,10 @@ from tests.unit.rules.hidden_text import EVIL, LINE_BREAKS, OTHERS, texts, with_
 TOOLS = (
     "acls cluster configs features log-dirs metadata-quorum reassign-partitions server-start server-stop storage topics"
 )
-_BROKER = re.compile(r"#.* (re)?(start|stop) brokers? \d", re.IGNORECASE)
+_ACTS = re.compile(
+    r"#.* (re)?(start|stop) ((brokers?|controllers?|nodes?) \d|it\b|them\b)|^kafka-(metadata-quorum|features)\.sh ",
+    re.IGNORECASE,
+)
 _NO_STEP = re.compile(r"# (To stop broker|If it .* unregister)")
 """How a broker is stopped, and what is done with one that does not come back."""
 COMMAND = re.compile(rf"kafka-({TOOLS.replace(' ', '|')})\.sh ")
@@ -92,10 +95,10 @@ def test_remedies_agree(rule: str) -> None:
 
 
 @pytest.mark.parametrize("rule", ALL_RULES)
-def test_a_step_that_starts_or_stops_a_broker_says_so_as_a_value(rule: str) -> None:
+def test_a_step_that_starts_or_stops_a_node_or_needs_a_leader_says_so_as_a_value(rule: str) -> None:
     for case, observed in observed_in_cases(rule):
         steps = (step for finding in evaluated(observed).findings for step in finding.remedy)
-        read = [step for step in steps if not isinstance(step, Step) and _BROKER.match(step)]
+        read = [step for step in steps if not isinstance(step, Step) and _ACTS.match(step)]
         assert [step for step in read if not _NO_STEP.match(step)] == [], case.id
 
 

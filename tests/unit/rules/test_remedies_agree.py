@@ -2,11 +2,13 @@
 
 import pytest
 
+from rules.claims.claim import NOBODY, Question, claim
+from rules.claims.statement import Statement, claims_of
 from rules.finding import Finding, Severity
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
-from rules.remedies.step import Act, Action, Plan, Step, does, starts
+from rules.remedies.step import Act, asks_leader, does, forbids, may_restart, starts, waits
 from tests.remedy_conflicts import conflicts
 from tests.situation.case import evaluated
 from tests.situation.commands import situation
@@ -117,24 +119,52 @@ def test_first_step_of_what_starts_a_node_is_to_copy_the_only_copy(name: str) ->
         assert "log.dirs" in first
 
 
-KEEP_102 = Step(
-    "# Do not stop broker 102", Plan(forbids=(Action(Act.STOP, NodeId(102)),), until=(Action(Act.JOIN, NodeId(102)),))
-)
-STOP_102_FIRST = Step(
-    "# Do not start broker 101 before 102 is stopped",
-    Plan(forbids=(Action(Act.START, NodeId(101)),), until=(Action(Act.STOP, NodeId(102)),)),
-)
+N1, N2, N101, N102 = map(NodeId, (1, 2, 101, 102))
+KEEP_102 = forbids("# Do not stop broker 102", Act.STOP, (N102,), (Act.JOIN, (N102,)))
+STOP_102_FIRST = forbids("# Do not start broker 101 before 102 is stopped", Act.START, (N101,), (Act.STOP, (N102,)))
+KEEP_OFF = forbids("# Keep controller 1 off until it is formatted", Act.START, (N1,), (Act.FORMAT, (N1,)))
+KEEP_RUNNING = forbids("# Do not restart controller 1 before 2 fetches", Act.STOP, (N1,), (Act.FETCH, (N2,)))
+NO_CHANGE = forbids("# Start no other change", Act.CHANGE_VOTER, (None,), (Act.SETTLE, (None,)))
+NO_COPY = forbids("# Start nothing before the logs are copied", Act.START, (None,), (Act.COPY, (None,)))
+OUTAGE = Statement("# Nobody leads", claim(Question.LEADER, NOBODY))
+RESTART_1, START_1 = may_restart("# Restart controller 1", N1), starts("# Start controller 1", N1)
+ADD = asks_leader("kafka-metadata-quorum.sh add-controller", N2)
 
 
 @pytest.mark.parametrize(
     ("remedies", "found"),
     [
         # What two alerts said of a broker that lost one of two directories.
-        (((KEEP_102,), (does("# Stop broker 102", (Act.STOP, (NodeId(102),))),)), "# Stop broker 102, and "),
-        (((STOP_102_FIRST,), (starts("# Start broker 101 again", NodeId(101)),)), "# Start broker 101 again, and "),
+        (((KEEP_102,), (does("# Stop broker 102", (Act.STOP, (N102,))),)), "# Stop broker 102, and "),
+        (((STOP_102_FIRST,), (starts("# Start broker 101 again", N101),)), "# Start broker 101 again, and "),
         (((KEEP_102,), (STOP_102_FIRST,)), "waits for itself"),
-        (((STOP_102_FIRST,), (STOP_102_FIRST, starts("# Start broker 101 again", NodeId(101)))), ""),
-        (((STOP_102_FIRST, does("# Stop 102", (Act.STOP, (NodeId(102),))), starts("# Start 101", NodeId(101))),), ""),
+        (((STOP_102_FIRST,), (STOP_102_FIRST, starts("# Start broker 101 again", N101))), ""),
+        (((STOP_102_FIRST, does("# Stop 102", (Act.STOP, (N102,))), starts("# Start 101", N101)),), ""),
+        # A controller that one starts, and another one keeps off.
+        (((KEEP_OFF,), (START_1,)), "# Start controller 1, and "),
+        (((KEEP_OFF,), (RESTART_1,)), "# Restart controller 1, and "),
+        (((KEEP_OFF,), (KEEP_OFF, START_1)), ""),
+        (((KEEP_OFF,), (does("# Format it, then start it", (Act.FORMAT, (N1,)), (Act.START, (N1,))),)), ""),
+        (((NO_COPY,), (START_1,)), "# Start controller 1, and "),
+        (((NO_COPY,), (START_1, NO_COPY)), "# Start controller 1, and "),
+        (((NO_COPY,), (NO_COPY, START_1)), ""),
+        # The majority is lost, or the only copy, by a restart.
+        (((KEEP_RUNNING,), (RESTART_1,)), "# Restart controller 1, and "),
+        (((KEEP_RUNNING,), (forbids("# Never stop 1", Act.STOP, (N1,)), RESTART_1)), "# Restart controller 1, and "),
+        (((KEEP_RUNNING,), (KEEP_RUNNING, RESTART_1)), ""),
+        (((KEEP_RUNNING,), (START_1,)), ""),
+        (((KEEP_RUNNING,), (forbids("# Keep 2 off", Act.START, (N2,), (Act.STOP, (N1,))),)), "waits for itself"),
+        # Two changes of the voters at once.
+        (((NO_CHANGE,), (ADD,)), "add-controller, and "),
+        (((NO_CHANGE,), (ADD, waits("# Wait for the pending change", Act.SETTLE))), "add-controller, and "),
+        (((NO_CHANGE,), (waits("# Wait for the pending change", Act.SETTLE), ADD)), ""),
+        (((NO_CHANGE,), (asks_leader("kafka-metadata-quorum.sh describe"),)), ""),
+        # A command that needs a leader while there is none.
+        (((OUTAGE,), (ADD,)), "add-controller, and an outage"),
+        (((OUTAGE, ADD),), "add-controller, and an outage"),
+        (((OUTAGE,), (waits("# Wait for the pending change", Act.SETTLE), ADD)), "add-controller, and an outage"),
+        (((OUTAGE,), (waits("# Wait for a leader", Act.LEAD), ADD)), ""),
+        (((ADD,),), ""),
     ],
 )
 def test_steps_are_compared_by_their_values(remedies: tuple[tuple[str, ...], ...], found: str) -> None:
@@ -146,6 +176,7 @@ def test_steps_are_compared_by_their_values(remedies: tuple[tuple[str, ...], ...
             summary="",
             evidence={},
             remedy=remedy,
+            claims=claims_of(remedy),
         )
         for number, remedy in enumerate(remedies)
     ]

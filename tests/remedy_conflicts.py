@@ -74,7 +74,7 @@ def _lasting(alert: Alert | Finding, at_ms: Millis | None) -> Alert | Finding:
 
 
 def _is_observed(plan: Plan) -> bool:
-    return any(until.act in (Act.START, Act.STOP, Act.JOIN, Act.RECOVER) for until in plan.until)
+    return any(until.act in (Act.START, Act.STOP, Act.JOIN, Act.RECOVER, Act.ANSWER) for until in plan.until)
 
 
 def in_reading_order(reported: Iterable[Alert | Finding]) -> list[Alert | Finding]:
@@ -96,7 +96,7 @@ def _does_what_is_forbidden(one: Advice, others: Sequence[Advice]) -> Iterator[s
     done: list[Action] = []
     forbidden: list[tuple[Action, Plan]] = []
     for line in one.steps:
-        for action in line.plan.does:
+        for action in () if line.plan.if_safe else line.plan.does:
             for other in others:
                 for said in other.steps:
                     if not any(_is_one_of(action, each) for each in said.plan.forbids):

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from rules.answers.restart import Unusable, roles_of, usable_poll
 from rules.claims.claim import NOBODY, Question, claim
-from rules.claims.statement import Statement
-from rules.claims.words import clause
-from rules.facts.endpoint_text import endpoint_kind, probe_outcome
+from rules.claims.statement import statement
+from rules.claims.words import clause, predicate
+from rules.facts.endpoint_text import endpoint_kind, faults_text, probe_outcome
 from rules.facts.following import Following, following, since_last_fetch_ms
 from rules.facts.freshness import log_age_problem, poll_problem
-from rules.facts.node_claims import fault_claims, follows_claim
+from rules.facts.node_claims import follows_claim
 from rules.facts.offline_partitions import named_ones
 from rules.facts.quorum import Facts
 from rules.formatting import ms_text, plural
@@ -83,10 +83,9 @@ def _voter(facts: Facts, node: NodeId) -> Iterator[str]:
     if node in facts.without_vote:
         yield f"it {facts.without_vote[node]}"
     elif voter is not None and following(quorum, facts.nodes.poll, voter.key) is not Following.IN_SYNC:
-        yield Statement("it is a voter and has not caught up with the leader", follows_claim(facts.nodes, voter))
+        yield statement("it is a voter and ", predicate(follows_claim(facts.nodes, voter)))
     if voter is not None and not voter.reachable:
-        what = f"its {endpoint_kind(quorum)} endpoint {voter.endpoint} does not reach it ({probe_outcome(voter)})"
-        yield Statement(what, *fault_claims(voter))
+        yield statement(f"its {endpoint_kind(quorum)} endpoint {voter.endpoint} ", faults_text(voter))
 
 
 def _endpoint_unknown(facts: Facts, node: NodeId, since_ms: Millis) -> Iterator[str]:

@@ -15,16 +15,16 @@ from rules.answers.forecast import forecast_election
 from rules.answers.part import Elector, Part, electors
 from rules.answers.refusal import Against, Refusal, being_restarted, decided
 from rules.answers.worlds import ONE_WAY
-from rules.claims.claim import NOBODY, YES, Claim, Directory, Follows, Question, claim, of_each, yes_or_no
-from rules.claims.statement import Statement, claims_of, statement
-from rules.claims.words import clause, predicate
+from rules.claims.claim import NOBODY, Claim, Directory, Follows, Question, claim, of_each, yes_or_no
+from rules.claims.statement import claims_of, part_of, statement
+from rules.claims.words import clause, it_leads, new_directory, not_counted, predicate
 from rules.facts.doubts import IN_DOUBT, UNPROVED, About, Doubt, of_start
 from rules.facts.endpoint import EndpointFault
-from rules.facts.endpoint_text import certificate_text, endpoint_kind, probe_outcome
+from rules.facts.endpoint_text import certificate_text, endpoint_kind, faults_text
 from rules.facts.following import Following, following
 from rules.facts.freshness import NO_VOTERS_RECORD, POLLS_ONLY, fresh_poll, log_read_problem, poll_problem
 from rules.facts.node import NodeFacts
-from rules.facts.node_claims import answers_claim, fault_claims, follows_claim, leader_claim
+from rules.facts.node_claims import answers_claim, follows_claim, leader_claim
 from rules.facts.quorum import Facts
 from rules.facts.voter_changes import half_done
 from rules.facts.witnesses import why_unreached
@@ -201,7 +201,7 @@ def _forbidden(facts: Facts, node: NodeId, findings: Iterable[Finding]) -> Itera
             past, first = finding.past_failures, finding.summary.partition(". ")[0].removesuffix(".")
             yield Refusal(
                 name=finding.rule,
-                why=Statement(first, *claims_of((finding.summary,))),
+                why=part_of(first, finding.summary),
                 until=f"{finding.rule} resolves" if past is None else past.until,
                 ends_at_ms=None if past is None else past.ends_at_ms,
                 failures=() if past is None else past.times,
@@ -210,7 +210,7 @@ def _forbidden(facts: Facts, node: NodeId, findings: Iterable[Finding]) -> Itera
 
 
 def _must_run(step: str) -> Refusal:
-    return Refusal(name=Against.MUST_RUN, why=Statement(step.removeprefix("# "), *claims_of((step,))))
+    return Refusal(name=Against.MUST_RUN, why=part_of(step.removeprefix("# "), step))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,13 +253,11 @@ def _missing(facts: Facts, poll: Poll, voter: NodeFacts) -> str | None:
     match voter.following:
         case Following.IN_SYNC:
             if EndpointFault.NOT_SERVING in voter.faults:
-                return Statement(f"serves no new connection at its {kind} endpoint", *fault_claims(voter))
-            refuses = Statement(f"refuses connections at its {kind} endpoint", *answers_claim(voter))
-            return refuses if voter.refused else None
+                return statement(f"has a {kind} endpoint that ", faults_text(voter))
+            refuses = (predicate(one) for one in answers_claim(voter) if voter.refused)
+            return next((statement(what, f" at its {kind} endpoint") for what in refuses), None)
         case Following.LAGGING:
-            lag = voter.lag_ms
-            why = "is not known to have caught up" if lag is None else f"is {ms_text(lag)} behind the leader"
-            return Statement(why, follows)
+            return statement(predicate(follows), "" if voter.lag_ms is None else f" by {ms_text(voter.lag_ms)}")
         case Following.NOT_FETCHING | Following.UNKNOWN:
             fetching = (row.key for row in voter.others if following(facts.quorum, poll, row.key).fetches)
             other = next(fetching, None)
@@ -294,35 +292,10 @@ def _unreached_voters(facts: Facts, node: NodeId) -> Iterable[tuple[NodeFacts, s
     for voter in facts.nodes.voters:
         if _needs_restart(node, voter):
             continue
-        if EndpointFault.CERTIFICATE in voter.faults and voter.probe is not None:
-            yield (
-                voter,
-                Statement(
-                    f"voter {voter.id} presents a certificate at {voter.endpoint} that "
-                    f"{certificate_text(voter.probe)}: "
-                    "the other voters cannot reach it, and cannot fetch from it",
-                    *fault_claims(voter),
-                ),
-            )
-        elif voter.faults == (EndpointFault.NOT_SERVING,):
-            yield (
-                voter,
-                Statement(
-                    f"voter {voter.id} serves no new connection at {voter.endpoint} ({probe_outcome(voter)}): "
-                    "a restarted controller could not connect to it, and it would give no vote",
-                    *fault_claims(voter),
-                ),
-            )
-        elif voter.faults:
-            found = f"{', '.join(fault.value for fault in voter.faults)}; {probe_outcome(voter)}"
-            yield (
-                voter,
-                Statement(
-                    f"voter {voter.id}'s {endpoint_kind(facts.quorum)} endpoint {voter.endpoint} is stale ({found}): "
-                    "a restarted controller may not be able to rejoin the quorum",
-                    *fault_claims(voter),
-                ),
-            )
+        if voter.faults:
+            endpoint = f"voter {voter.id}'s {endpoint_kind(facts.quorum)} endpoint {voter.endpoint} "
+            then = ": a restarted controller may not be able to rejoin the quorum"
+            yield voter, statement(endpoint, faults_text(voter), then)
 
 
 def _unreached_leader(facts: Facts, poll: Poll, node: NodeId) -> Iterable[Refusal]:
@@ -408,12 +381,7 @@ def _changes(
         if row.key.id in twice:
             continue
         if other_disk or (voter is None and half_done(facts.quorum, row.key)):
-            why = statement(
-                f"controller {row.key.id} ",
-                predicate(claim(Question.DIRECTORY, Directory.REPLACED, node=row.key.id)),
-                Statement("", claim(Question.CHANGE, YES, node=row.key.id)),
-            )
-            yield why, "its disk replacement is finished: the voters have it with this directory"
+            yield new_directory(row.key.id), "its disk replacement is finished: the voters have it with this directory"
     latest = poll.voter_keys
     if latest != committed.keys and None not in {key.directory_id for key in latest}:
         changed = sorted(latest ^ committed.keys)
@@ -454,12 +422,10 @@ def _differences(facts: Facts, node: NodeId) -> Iterable[str]:
     """Yields what to know of a controller that the others may not be able to use, or that may have no vote."""
     differs, in_doubt = facts.doubts_about(UNPROVED).get(node), facts.doubts_about(IN_DOUBT).get(node)
     if differs is not None:
-        yield Statement(
-            f"it {differs.why}: compare its settings with those of the others before you restart it",
-            claim(Question.VOTES, node=node),
-        )
+        first = "; compare its settings with those of the others before you restart it"
+        yield statement(f"it {differs.why}: ", not_counted(node), first)
     elif (why := facts.without_vote.get(node) or (in_doubt and in_doubt.why)) is not None:
-        yield Statement(f"it {why}: the quorum does not count on its vote", claim(Question.VOTES, node=node))
+        yield statement(f"it {why}: ", not_counted(node))
 
 
 def _answers_badly(facts: Facts, node: NodeId) -> Iterable[str]:
@@ -479,11 +445,10 @@ def _notes(facts: Facts, poll: Poll, node: NodeId, voters: list[ReplicaKey]) -> 
     if node not in {key.id for key in voters}:
         yield f"controller {node} is no voter: the quorum does not need it"
     elif poll.leader_id == node:
-        yield Statement(
-            "it leads: its restart causes an election of a second or two; in a rolling restart the leader is restarted "
-            "last",
-            leader_claim(facts.nodes),
+        causes = (
+            ": its restart causes an election of a second or two; in a rolling restart the leader is restarted last"
         )
+        yield statement(it_leads(leader_claim(facts.nodes)), causes)
     yield from _differences(facts, node)
     yield from _answers_badly(facts, node)
     if facts.witnesses.seen_from:

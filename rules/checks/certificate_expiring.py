@@ -27,9 +27,8 @@ What not to do
 
 from collections.abc import Iterable, Sequence
 
-from rules.claims.claim import NO, Question, of_each
-from rules.claims.statement import Statement
-from rules.claims.words import TAKES_NO_PART
+from rules.claims.statement import statement
+from rules.claims.words import take_no_part
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
@@ -120,10 +119,11 @@ def _finding(quorum: Quorum, soon: Sequence[Probe], severity: Severity) -> Findi
     return Finding(
         subject=SUBJECT,
         severity=severity,
-        summary=Statement(
-            f"{_summary(quorum, soon, nodes)} No other node can connect to a controller whose certificate has "
-            f"expired: it {TAKES_NO_PART}.",
-            *of_each(Question.VOTES, (p.node for p in soon if _expires_within(quorum, p, Millis(0))), NO),
+        summary=statement(
+            _summary(quorum, soon, nodes),
+            " No other node can connect to a controller whose certificate has expired: it ",
+            take_no_part({p.node for p in soon if _expires_within(quorum, p, Millis(0))}),
+            ".",
         ),
         evidence={
             "certificates": {f"{probe.node}@{probe.endpoint}": _when(quorum, probe) for probe in soon},

@@ -25,9 +25,8 @@ What not to do
 from collections.abc import Collection, Iterable, Sequence
 
 from rules.answers.now import over
-from rules.claims.claim import At, Question, claim
-from rules.claims.statement import Statement, statement
-from rules.claims.words import do_not_restart, not_a_voter
+from rules.claims.statement import statement
+from rules.claims.words import do_not_restart, listen, not_a_voter, not_counted, predicate
 from rules.facts.endpoint_text import probe_outcome
 from rules.facts.following import following
 from rules.facts.freshness import fresh_poll, unanswered_sources
@@ -84,13 +83,12 @@ def _silent(facts: Facts, silent: SilentController) -> Finding:
     return Finding(
         subject=Subject("controller", node),
         severity=Severity.WARNING,
-        summary=Statement(
-            f"Controller {node} does not answer the monitor: {silent.reason}{detail} at {silent.endpoint}. It "
-            f"fetches, and {others} can be observed. If controller {node} becomes the leader, the quorum is not "
-            f"observed.{f' {outdated.sentence}' if outdated else ''}",
-            follows_claim(facts.nodes, facts.nodes[node]),
-            *([claim(Question.ENDPOINT, At.LISTENS, node=node)] if denies else []),
-            *([claim(Question.VOTES, node=node)] if denies else []),
+        summary=statement(
+            f"Controller {node} does not answer the monitor: {silent.reason}{detail} at {silent.endpoint}. It ",
+            predicate(follows_claim(facts.nodes, facts.nodes[node])),
+            f", and {others} can be observed. If controller {node} becomes the leader, the quorum is not observed.",
+            *((" ", listen((node,)), ", and ", not_counted(node), ".") if denies else ()),
+            f" {outdated.sentence}" if outdated else "",
         ),
         evidence={
             "vantage": quorum.vantage.value,
@@ -147,7 +145,7 @@ def _new_connections(facts: Facts, silent: Collection[NodeId]) -> Iterable[Findi
 
 def _unanswered(facts: Facts, subject: Subject, unanswered: Sequence[NodeFacts], summary: str) -> Finding:
     endpoints = and_join((str(controller.endpoint) for controller in unanswered), 4)
-    forbidden = do_not_restart(facts.known_controllers, named="a controller")
+    forbidden, silent = do_not_restart(facts.known_controllers, named="a controller"), [one.id for one in unanswered]
     until = " until new connections are answered: it may not be able to rejoin the quorum"
     return Finding(
         subject=subject,
@@ -161,7 +159,7 @@ def _unanswered(facts: Facts, subject: Subject, unanswered: Sequence[NodeFacts],
         },
         remedy=(
             f"# Check the network and firewalls between the monitor and {endpoints}, and limits of connections there",
-            forbids(statement("# ", forbidden, until), Act.STOP, (voter.id for voter in unanswered)),
+            forbids(statement("# ", forbidden, until), Act.STOP, silent, (Act.ANSWER, silent)),
             describe_status(facts),
         ),
         keep_running=facts.known_controllers,

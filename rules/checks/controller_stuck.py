@@ -33,7 +33,7 @@ from typing import Final
 from rules.answers.now import leads
 from rules.answers.restart import ONLY_VOTER
 from rules.claims.claim import NO, Question, claim
-from rules.claims.statement import Statement, statement
+from rules.claims.statement import statement
 from rules.claims.words import clause, sentence
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
@@ -72,11 +72,9 @@ def _finding(facts: Facts, poll: Poll, *, since_ms: Millis) -> Finding:
         subject=Subject("active controller"),
         severity=Severity.CRITICAL,
         summary=statement(
-            Statement(
-                f"Controller {leader} is active and answers, and has appended nothing since {utc_text(since_ms)}, not "
-                "even the record of every half second: its event thread is stuck. ",
-                leader_claim(facts.nodes),
-            ),
+            sentence(clause(leader_claim(facts.nodes))),
+            f" and answers, and has appended nothing since {utc_text(since_ms)}, not even the record of every half "
+            "second: its event thread is stuck. ",
             sentence(clause(claim(Question.COMMITS, NO))),
             ", no broker can join, and none that dies is noticed.",
         ),

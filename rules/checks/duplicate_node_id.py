@@ -13,12 +13,11 @@ What not to do
     Do not remove or add this voter, or restart other controllers, while both run.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from rules.claims.claim import Directory, Question, claim
 from rules.claims.statement import statement
 from rules.claims.words import clause, sentence
-from rules.facts.following import following
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
@@ -46,24 +45,14 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each node id that two processes have."""
     quorum = facts.quorum
     poll, newest = needed(quorum.poll), quorum.newest_timestamp_ms
-    fetching = _fetching_twice(quorum, poll)
+    named = {node: [key for key in keys if key.directory_id] for node, keys in facts.nodes.fetching.items()}
+    fetching = {node: keys for node, keys in named.items() if len(keys) > 1}
     registered: dict[NodeId, list[DoubleRegistration]] = {}
     for registration in quorum.history.double_registrations:
         if newest is not None and newest - registration.timestamp_ms <= thresholds.ms(WINDOW.name):
             registered.setdefault(registration.id, []).append(registration)
     for node in sorted({*fetching, *registered}):
         yield _finding(facts, poll, node, fetching.get(node, ()), registered.get(node, ()))
-
-
-def _fetching_twice(quorum: Quorum, poll: Poll) -> Mapping[NodeId, Sequence[ReplicaKey]]:
-    found: dict[NodeId, Sequence[ReplicaKey]] = {}
-    for node, rows in poll.rows_by_id.items():
-        keys = {row.key for row in rows if row.key.directory_id is not None} if len(rows) > 1 else set()
-        if len(keys) > 1:
-            both = [key for key in sorted(keys) if following(quorum, poll, key).fetches]
-            if len(both) > 1:
-                found[node] = both
-    return found
 
 
 def _finding(

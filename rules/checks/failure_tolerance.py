@@ -35,7 +35,7 @@ from rules.answers.election import failures_left, failures_tolerated
 from rules.answers.now import in_sync_text, over
 from rules.claims.claim import NONE_MAY_FAIL
 from rules.claims.statement import Statement, joined, statement
-from rules.claims.words import clause, do_not_restart, sentence
+from rules.claims.words import clause, do_not_restart, no_majority_in_sync, sentence
 from rules.facts.doubts import IN_DOUBT
 from rules.facts.endpoint_text import endpoint_sentence
 from rules.facts.following import Following
@@ -210,9 +210,8 @@ def _summary(facts: Facts, statuses: tuple[NodeFacts, ...], missing: list[NodeFa
         after = (" ", sentences) if sentences else ()
         return statement(f"{sentence(clause(NONE_MAY_FAIL))!s} reliably: ", counted, " now.", *after)
     if spare < 0:
-        none = Statement("The quorum has no majority in sync: ", NONE_MAY_FAIL)
         late = f"; {needed_text(required)}. The leader resigns or commits late. "
-        return statement(none, counted, late, sentences)
+        return statement(no_majority_in_sync(), ": ", counted, late, sentences)
     problem = sentence(clause(NONE_MAY_FAIL), ": ", counted, f"; {needed_text(required)}.")
     # A phone shows the first words: which voter fails, if it is one.
     return statement(sentences, " ", problem) if len(missing) == 1 else statement(problem, " ", sentences)

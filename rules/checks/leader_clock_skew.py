@@ -21,7 +21,8 @@ from collections.abc import Iterable
 
 from rules.answers.now import leads
 from rules.claims.claim import Question, claim
-from rules.claims.statement import Statement, statement
+from rules.claims.statement import statement
+from rules.claims.words import the_leader
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
@@ -72,9 +73,10 @@ def _finding(quorum: Quorum, poll: Poll, side: str, skew_ms: Millis) -> Finding:
     return Finding(
         subject=Subject("controller", leader),
         severity=Severity.WARNING,
-        summary=Statement(
-            f"The clock of controller {leader}, the leader, is {by}{side} the clock of kraftwatch's host.",
-            claim(Question.LEADER, leader),
+        summary=statement(
+            "The clock of ",
+            the_leader(claim(Question.LEADER, leader)),
+            f" is {by}{side} the clock of kraftwatch's host.",
         ),
         evidence={
             "leader": leader,

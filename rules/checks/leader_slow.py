@@ -34,8 +34,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from rules.answers.now import leads
-from rules.claims.statement import Statement, statement
-from rules.claims.words import predicate
+from rules.claims.statement import statement
+from rules.claims.words import predicate, sentence, the_leader
 from rules.facts.following import Following, lag_samples
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
@@ -49,7 +49,7 @@ from rules.model.membership import majority
 from rules.model.replica import Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import check_host, describe_replication, describe_status, find_delay
-from rules.remedies.step import may_restart
+from rules.remedies.step import restart_if_safe
 from rules.rule import Rule
 
 SLOW = Threshold(
@@ -79,11 +79,10 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
         yield Finding(
             subject=Subject("controller", leader),
             severity=Severity.WARNING,
-            summary=Statement(
-                f"Controller {leader}, the leader, answers late: a poll takes {duration(wait.answer_ms)} on average, "
-                "seen from the monitor's host. If it does for others too, each metadata change and each broker's "
-                "heartbeat waits as long.",
-                leader_claim(facts.nodes),
+            summary=sentence(
+                the_leader(leader_claim(facts.nodes)),
+                f" answers late: a poll takes {duration(wait.answer_ms)} on average, seen from the monitor's host. If "
+                "it does for others too, each metadata change and each broker's heartbeat waits as long.",
             ),
             evidence={
                 "leader": leader,
@@ -95,7 +94,7 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
                 "load of the monitor's host",
                 describe_status(facts),
                 check_host(f"{leader}, the leader"),
-                may_restart(
+                restart_if_safe(
                     f"# If it stays slow, restart controller {leader}, if `kraftwatch safe-to-restart {leader}` "
                     "permits it",
                     leader,

@@ -34,8 +34,9 @@ What not to do
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from rules.claims.claim import At, Claim, Question, claim, of_each
+from rules.claims.claim import Question, claim
 from rules.claims.statement import Statement, statement
+from rules.claims.words import listen, sentence, the_leader
 from rules.facts.damaged_log import unreadable_log
 from rules.facts.endpoint import EndpointFault
 from rules.facts.freshness import last_answers, unanswered_sources
@@ -125,7 +126,8 @@ def evaluate(facts: Facts, _thresholds: Thresholds) -> Iterable[RuleResult]:
         subject=QUORUM_SUBJECT,
         severity=Severity.CRITICAL if critical else Severity.WARNING,
         summary=statement(
-            Statement(_summary(answers, stale, failures, outdated), *_listening(facts, failures)),
+            _summary(answers, stale, failures, outdated),
+            _listening(facts, failures),
             _rejection(quorum, failures, since=bool(rejecting)) if rejected else "",
             _leader_sentence(unreachable),
         ),
@@ -146,11 +148,11 @@ def evaluate(facts: Facts, _thresholds: Thresholds) -> Iterable[RuleResult]:
     )
 
 
-def _listening(facts: Facts, failures: Sequence[FailedObservation]) -> Iterable[Claim]:
+def _listening(facts: Facts, failures: Sequence[FailedObservation]) -> Statement:
     """Returns what the failures say of the voters: one that rejects or denies the monitor runs."""
     running = {failure.endpoint for failure in _oldest(failures) if failure.reason in _RUNNING_REASONS}
-    voters = (voter.id for voter in facts.nodes.voters if str(voter.endpoint) in running)
-    return of_each(Question.ENDPOINT, voters, At.LISTENS)
+    voters = [voter.id for voter in facts.nodes.voters if str(voter.endpoint) in running]
+    return statement(" ", listen(voters), ".") if voters else Statement("")
 
 
 def _replaced(facts: Facts, failures: Iterable[FailedObservation]) -> tuple[NodeId, ...]:
@@ -231,10 +233,8 @@ def _leader_sentence(leader: UnreachableLeader | None) -> Statement:
     if leader is None:
         return Statement("")
     report = "reports" if len(leader.followers) == 1 else "report"
-    return Statement(
-        f" Controller {leader.id} does not answer here, but {and_join(leader.followers, 4)} {report} it as leader.",
-        claim(Question.LEADER, leader.id),
-    )
+    who = sentence(the_leader(claim(Question.LEADER, leader.id)))
+    return statement(" ", who, f" does not answer here, but {and_join(leader.followers, 4)} {report} it.")
 
 
 def _reason_with_endpoints(reason: Reason, failures: Sequence[FailedObservation]) -> str:

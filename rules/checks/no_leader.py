@@ -94,9 +94,19 @@ from rules.answers.forecast import forecast_election
 from rules.answers.leader import CommitsNothing, LeaderUnknown, Leads, leader
 from rules.answers.now import in_sync_text, leads
 from rules.answers.part import electors
-from rules.claims.claim import NO, NOBODY, YES, At, Question, claim, of_each
+from rules.claims.claim import NO, YES, At, Question, claim
 from rules.claims.statement import Statement, joined, statement
-from rules.claims.words import clause, sentence
+from rules.claims.words import (
+    clause,
+    controllers_are,
+    elects_none,
+    no_leader,
+    reached_at_most,
+    sentence,
+    silent,
+    take_no_part,
+    unresolved,
+)
 from rules.facts.endpoint import EndpointFault
 from rules.facts.endpoint_text import certificate_text, endpoint_kind, evidence_of, faults_text
 from rules.facts.following import Following
@@ -141,14 +151,8 @@ _STILL_HOLD = Threshold(
     meaning="how long that must last: a leader without a majority resigns within seconds (check quorum), and an "
     "election takes one or two",
 )
-_MISSING = {
-    Process.DOWN: "down (connections are refused)",
-    Process.HUNG: "hung (accepting connections, not answering)",
-    Process.NOT_REACHED: "not reached (connections time out or have no route)",
-}
-"""The states of a process in which its voter takes part in no election (`SILENT`), in words."""
 _AT = {Process.DOWN: At.REFUSES, Process.HUNG: At.HANGS, Process.NOT_REACHED: At.UNREACHED}
-"""What answers at the endpoint of such a voter."""
+"""What answers at the endpoint of a voter that takes part in no election (`SILENT`)."""
 
 
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -264,19 +268,19 @@ def _summary(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> 
     last = "" if led is None else f" The last leader was controller {led}{in_vain}."
     if state.rejecting:
         reasons = and_join(sorted({failure.reason for failure in state.failures}))
-        return Statement(
-            f"No leader is known{since}: the controllers at {and_join(state.rejecting, 4)} were down, run again, and "
-            f"reject the monitor ({reasons}). If they reject each other as well, none of them is elected.{last}",
-            claim(Question.LEADER, NOBODY),
+        return statement(
+            no_leader(f" is known{since}"),
+            f": the controllers at {and_join(state.rejecting, 4)} were down, run again, and reject the monitor "
+            f"({reasons}). If they reject each other as well, none of them is elected.{last}",
         )
     if state.never_answered:
-        return Statement(
-            f"No leader is known: the configured controllers at {and_join(state.refused, 4)} refuse connections, and "
-            f"none has answered yet. If there are no others, {clause(claim(Question.COMMITS, NO))!s}.",
-            claim(Question.LEADER, NOBODY),
+        return statement(
+            no_leader(" is known"),
+            f": the configured controllers at {and_join(state.refused, 4)} refuse connections, and none has answered "
+            f"yet. If there are no others, {clause(claim(Question.COMMITS, NO))!s}.",
         )
     return statement(
-        Statement(f"No leader{since}", claim(Question.LEADER, NOBODY)),
+        no_leader(since),
         ": ",
         clause(claim(Question.COMMITS, NO)),
         ". ",
@@ -346,26 +350,11 @@ def _voters(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> s
     if not sentences:
         accepting = [one for voter in voters for one in answers_claim(voter)] if all_accept(voters) else []
         if epochs_in_vain(facts.quorum):
-            return Statement("No majority follows a controller that is elected.", *accepting)
-        claims = (claim(Question.WON, NO), *accepting)
-        if len(voters) == 1:
-            return Statement(
-                f"The only voter {'accepts connections and ' if accepting else ''}wins no election.", *claims
-            )
-        if accepting:
-            return Statement(
-                f"All {len(voters)} voters accept connections, and none of them wins an election.", *claims
-            )
-        return Statement(f"None of the {len(voters)} voters wins an election.", *claims)
+            return "No majority follows a controller that is elected."
+        return statement(elects_none(len(voters), accepting), ".")
     reached = claim(Question.REACHED, running, of=len(voters))
-    with_id = f"{running} of {plural(len(voters), 'voter')} run with their recorded directory id at most"
-    counted = Statement(with_id, reached) if facts.replaced_disks else clause(reached)
-    return statement(
-        joined(sentences),
-        " ",
-        counted,
-        f"; {needed_text(needed)}.",
-    )
+    counted = reached_at_most(reached) if facts.replaced_disks else clause(reached)
+    return statement(joined(sentences), " ", counted, f"; {needed_text(needed)}.")
 
 
 def _silent_text(facts: Facts) -> str:
@@ -380,23 +369,17 @@ def _obstacles(facts: Facts, voters: tuple[NodeFacts, ...]) -> Iterable[str]:
     missing = [node for node, process in processes.items() if process in SILENT]
     lost = [voter.id for voter in voters if EndpointFault.NAME_NOT_FOUND in voter.faults]
     yield from _without_vote(facts, len(voters))
-    for state, what in _MISSING.items():
+    for state, answer in _AT.items():
         if nodes := [node for node in missing if processes[node] is state]:
-            yield Statement(
-                f"{_controllers(nodes)} {what}.",
-                *of_each(Question.ENDPOINT, nodes, _AT[state]),
-                *of_each(Question.VOTES, nodes, NO),
-            )
+            yield statement(silent(nodes, answer), ".")
     yield from _late(late_voters(voters), of=len(voters))
     yield from _refusing_elsewhere(voters)
     if lost:
-        yield _lost_names(lost)
+        yield unresolved(lost)
     for voter in voters:
         if not voter.can_lead and voter.probe:
-            yield Statement(
-                f"The certificate of controller {voter.id} {certificate_text(voter.probe)}.",
-                claim(Question.VOTES, NO, node=voter.id),
-            )
+            found = f"The certificate of controller {voter.id} {certificate_text(voter.probe)}: it "
+            yield statement(found, take_no_part((voter.id,)), ".")
     for voter in voters:
         if EndpointFault.OTHER_RESPONDER in voter.faults and voter.id not in missing:
             endpoint = f"{endpoint_kind(facts.quorum)} endpoint {voter.endpoint}"
@@ -425,28 +408,12 @@ def _refusing_elsewhere(voters: tuple[NodeFacts, ...]) -> Iterable[str]:
         yield f"{controllers} {refuse} connections at {where}, where {they} answered before."
 
 
-def _lost_names(nodes: list[NodeId]) -> Statement:
-    names, do = ("name", "does") if len(nodes) == 1 else ("names", "do")
-    return Statement(
-        f"The recorded {names} of {numbered('controller', nodes)} {do} not resolve.",
-        *of_each(Question.REACHES, nodes, NO),
-        *of_each(Question.ENDPOINT, nodes, At.UNRESOLVED),
-    )
-
-
 def _without_vote(facts: Facts, voters: int) -> Iterable[str]:
     replaced = facts.replaced_disks
     if replaced:
         ids = "another directory id" if len(replaced) == 1 else "other directory ids"
-        yield Statement(
-            f"{_controllers(sorted(replaced))} running with {ids}, "
-            f"{and_join([str(key) for key in replaced.values()])}, without a vote.",
-            *of_each(Question.VOTES, replaced, NO),
-        )
-
-
-def _controllers(nodes: list[NodeId]) -> str:
-    return f"Controller {nodes[0]} is" if len(nodes) == 1 else f"Controllers {and_join(nodes)} are"
+        run = f"{controllers_are(sorted(replaced))} running with {ids}, {and_join(map(str, replaced.values()))}, and "
+        yield statement(run, take_no_part(replaced), ".")
 
 
 def _evidence(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...]) -> dict[str, Plain]:
@@ -485,7 +452,7 @@ def _voter(quorum: Quorum, voter: NodeFacts) -> dict[str, Plain]:
 def _resolved(facts: Facts, _subject: Subject) -> str:
     quorum = facts.quorum
     leader = "A controller leads the metadata quorum" if quorum.leader_id is None else leads(quorum)
-    commits = Statement("")
+    commits = ""
     risen_ms = quorum.high_watermark_since_ms
     if (
         quorum.high_watermark is not None
@@ -493,7 +460,7 @@ def _resolved(facts: Facts, _subject: Subject) -> str:
         and risen_ms is not None
         and quorum.is_current(risen_ms, quorum.ages.answer_ms)
     ):
-        commits = Statement(" and commits", claim(Question.COMMITS, YES))
+        commits = statement(" and ", clause(claim(Question.COMMITS, YES)))
     counted = in_sync_text(facts)
     return statement(leader, commits, ". ", counted) if counted else statement(leader, commits, ".")
 

@@ -27,10 +27,9 @@ What not to do
     Do not delete its disk before you know the reason: it may be a broker whose registration was removed by mistake.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rules.facts.damaged_log import HIDDEN
-from rules.facts.following import following
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
@@ -39,7 +38,6 @@ from rules.finding import Finding, FindingFacts, RuleResult, Severity, Threshold
 from rules.formatting import and_join
 from rules.model.history import Unregistration
 from rules.model.identifiers import NodeId, ReplicaKey
-from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_features, describe_status, register_again
@@ -51,23 +49,15 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each node that fetches and is neither a voter nor registered."""
     quorum = facts.quorum
     poll, hidden = needed(quorum.poll), facts.hides_records
-    for node, rows in sorted(poll.rows_by_id.items()):
-        if _is_registered(quorum, poll, node):
-            continue
-        keys = [row.key for row in rows if following(quorum, poll, row.key).fetches]
-        if keys and hidden:
+    known = {*quorum.voter_ids, *(row.key.id for row in poll.voters), *quorum.controllers, *quorum.brokers}
+    for node, keys in facts.nodes.fetching.items():
+        if node not in known and hidden:
             yield UnknownResult(subject=Subject("node", node), why=f"node {node} {HIDDEN}")
-        elif keys:
+        elif node not in known:
             yield _finding(facts, poll, node, keys)
 
 
-def _is_registered(quorum: Quorum, poll: Poll, node: NodeId) -> bool:
-    """Returns whether the log knows this node: as a voter, a controller or a broker."""
-    voter = node in quorum.voter_ids or any(row.key.id == node for row in poll.voters)
-    return voter or node in quorum.controllers or node in quorum.brokers
-
-
-def _finding(facts: Facts, poll: Poll, node: NodeId, keys: list[ReplicaKey]) -> Finding:
+def _finding(facts: Facts, poll: Poll, node: NodeId, keys: Sequence[ReplicaKey]) -> Finding:
     quorum = facts.quorum
     left = next(
         (unregistration for unregistration in reversed(quorum.history.unregistrations) if unregistration.id == node),

@@ -27,9 +27,9 @@ What not to do
 """
 
 from collections.abc import Iterable
+from itertools import chain
 
 from rules.claims.words import not_a_voter
-from rules.facts.following import following
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
@@ -41,26 +41,24 @@ from rules.model.identifiers import DirectoryId, ReplicaKey
 from rules.model.replica import Poll
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
-from rules.remedies.step import may_restart
+from rules.remedies.step import Act, does, may_restart
 from rules.rule import Rule
 
 
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each directory id under two node ids, and one for each voter with another listener."""
     poll = needed(facts.quorum.poll)
-    for directory, keys in _shared_directories(poll).items():
-        fetching = [key for key in keys if following(facts.quorum, poll, key).fetches]
-        if len(fetching) > 1:
-            yield _cloned(facts, poll, directory, fetching)
+    for directory, keys in _shared_directories(facts).items():
+        yield _cloned(facts, poll, directory, keys)
     yield from (_unlike(facts, found) for found in facts.unlike_listeners)
 
 
-def _shared_directories(poll: Poll) -> dict[DirectoryId, list[ReplicaKey]]:
+def _shared_directories(facts: Facts) -> dict[DirectoryId, list[ReplicaKey]]:
     found: dict[DirectoryId, list[ReplicaKey]] = {}
-    for row in (*poll.voters, *poll.observers):
-        if row.key.directory_id is not None:
-            found.setdefault(row.key.directory_id, []).append(row.key)
-    return {directory: sorted(keys) for directory, keys in sorted(found.items()) if len({key.id for key in keys}) > 1}
+    for key in chain.from_iterable(facts.nodes.fetching.values()):
+        if key.directory_id is not None:
+            found.setdefault(key.directory_id, []).append(key)
+    return {directory: sorted(keys) for directory, keys in sorted(found.items()) if len(keys) > 1}
 
 
 def _cloned(facts: Facts, poll: Poll, directory: DirectoryId, keys: list[ReplicaKey]) -> Finding:
@@ -90,7 +88,7 @@ def _cloned(facts: Facts, poll: Poll, directory: DirectoryId, keys: list[Replica
         remedy=(
             "# If only meta.properties was copied, the log is the node's own: stop the node, and "
             + (f"write its own directory.id back ({and_join(known)})" if known else "remove the line directory.id"),
-            f"# If the disk was cloned, {stop}, {format_it}",
+            does(f"# If the disk was cloned, {stop}, {format_it}", *((act, others) for act in (Act.STOP, Act.FORMAT))),
             "# Do not make a controller on a cloned disk a voter",
             describe_status(facts),
         ),

@@ -153,7 +153,6 @@ def _finding(
     n, with_all = len(committed.voters), len(committed.voters) + len(shared.ids)
     gains = tolerated_failures(with_all) > tolerated_failures(n)
     newest = samples[-1] if samples else None
-    same_id = [one for one in poll.rows_by_id[row.key.id] if following(quorum, poll, one.key).fetches]
     return Finding(
         subject=_subject(row.key),
         severity=Severity.WARNING if gains else Severity.INFO,
@@ -180,7 +179,7 @@ def _finding(
         },
         remedy=(
             *wait_for_pending_change(facts),
-            *((no_change_while_both_run(row.key.id),) if len(same_id) > 1 else ()),
+            *((no_change_while_both_run(row.key.id),) if len(facts.nodes.fetching[row.key.id]) > 1 else ()),
             *_before_adding(row, state, len(committed.voters), shared),
             *unless_it_joins(quorum, row.key.id),
             *add_controller(facts, row.key.id),

@@ -25,9 +25,8 @@ from typing import Final
 
 from rules.answers.election import failures_claim, failures_left
 from rules.answers.now import over
-from rules.claims.claim import NO, Question, claim, of_each
-from rules.claims.statement import Statement, statement
-from rules.claims.words import clause, sentence
+from rules.claims.statement import statement
+from rules.claims.words import clause, parts_depend, sentence, take_no_part
 from rules.facts.quorum import Facts
 from rules.facts.witnesses import unreached_text
 from rules.finding import HOLD, Finding, RuleResult, Severity, Thresholds, UnknownResult, hold
@@ -64,17 +63,18 @@ def _finding(facts: Facts, of: NodeId, dials: Mapping[NodeId, PeerDial], thresho
     left, voters = failures_left(facts), len(facts.nodes.voters)
     seen, by_voters = facts.witnesses, facts.witnesses.unreached_by(of)
     no_majority = of in seen.cut_off
-    # Whom it votes for and is followed by depends on who is lost.
-    takes_part = (
-        claim(Question.VOTES, *((NO,) if no_majority else ()), node=of),
-        *of_each(Question.VOTES, by_voters),
-    )
+    lost = statement(f" Controller {of} ", take_no_part((of,)), ".") if no_majority else ""
+    # Whom they vote for and are followed by depends on who is lost.
+    depend = {*by_voters} if no_majority else {of, *by_voters}
     return Finding(
         subject=_subject(of),
         # Who has no vote decides nothing.
         severity=Severity.CRITICAL if by_voters and left.value is not None and left.value <= 0 else Severity.WARNING,
         summary=statement(
-            Statement(f"{unreached_text(seen, of, dials)}{_if_it_leads(facts, of, dials)}", *takes_part),
+            unreached_text(seen, of, dials),
+            _if_it_leads(facts, of, dials),
+            lost,
+            *((" ", sentence(parts_depend(depend)), ".") if depend else ()),
             *(() if left.value is None else (" ", sentence(clause(failures_claim(left))), ".")),
         ),
         evidence={

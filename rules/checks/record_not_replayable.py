@@ -23,8 +23,8 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.claims.claim import NO, Question, of_each
-from rules.claims.statement import Statement
+from rules.claims.statement import statement
+from rules.claims.words import start_ends
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.facts.unreplayable import ReplayEnd
@@ -52,10 +52,11 @@ def _finding(facts: Facts, end: ReplayEnd) -> Finding:
     return Finding(
         subject=SUBJECT,
         severity=Severity.CRITICAL,
-        summary=Statement(
-            f"{end.short.capitalize()} cannot be replayed: each controller that starts ends. {record.record} of "
-            f"{record.about}: Kafka requires that {condition.requires}. The controllers that run have it behind them.",
-            *of_each(Question.RESTART, controllers, NO),
+        summary=statement(
+            f"{end.short.capitalize()} cannot be replayed: ",
+            start_ends(controllers),
+            f". {record.record} of {record.about}: Kafka requires that {condition.requires}. The controllers that run "
+            "have it behind them.",
         ),
         evidence={
             "offset": None if record.snapshot else record.offset,

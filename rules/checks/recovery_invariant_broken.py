@@ -33,7 +33,6 @@ from rules.model.history import ElectedRecovered, Recovery
 from rules.model.identifiers import Millis
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_topic
-from rules.remedies.step import Act, forbids
 from rules.rule import Rule
 
 _KEPT_MS: Final = Millis(3_600_000)
@@ -108,7 +107,7 @@ def _finding(facts: Facts, violations: list[_RecoveryViolation]) -> Finding:
         starts=tuple(sorted(replicas - {*leaders})),
         remedy=(
             *((describe_topic(facts, name, leaders),) if first.topic is not None else ()),
-            forbids(f"# Keep {keep} running: only the leader's log is known to be the partition's", Act.STOP, leaders),
+            f"# Keep {keep} running: only the leader's log is known to be the partition's",
             "# Save a dump of the metadata log around these offsets and report them to the Kafka project",
         ),
     )

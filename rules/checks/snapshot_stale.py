@@ -22,7 +22,7 @@ What not to do
 from collections.abc import Iterable
 
 from rules.claims.claim import Question, claim
-from rules.claims.statement import Statement
+from rules.claims.words import leader_id, sentence
 from rules.facts.freshness import fresh_views
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
@@ -106,14 +106,11 @@ def _finding(facts: Facts, view: LeaderView, log: LeaderLog, age: Millis) -> Fin
         if snapshot is None
         else f"The newest one ends at offset {snapshot.end_offset}; {plural(records, 'record')} followed"
     )
-    leader = "the leader" if view.node is None else f"leader {view.node}"
+    leader = "the leader" if view.node is None else leader_id(claim(Question.LEADER, view.node))
     return Finding(
         subject=SUBJECT,
         severity=Severity.WARNING,
-        summary=Statement(
-            f"{leader.capitalize()} has taken no metadata snapshot since {since}. {written}.",
-            *(() if view.node is None else (claim(Question.LEADER, view.node),)),
-        ),
+        summary=sentence(leader, f" has taken no metadata snapshot since {since}. {written}."),
         evidence={
             "leader": view.leader_id,
             "snapshot_end_offset": snapshot.end_offset if snapshot else None,
@@ -126,7 +123,7 @@ def _finding(facts: Facts, view: LeaderView, log: LeaderLog, age: Millis) -> Fin
             "high_watermark": quorum.high_watermark,
         },
         remedy=(
-            f"# Check in the log of {leader} why no snapshot is written, and the free space on its metadata disk",
+            f"# Check in the log of {leader!s} why no snapshot is written, and the free space on its metadata disk",
             "# Check metadata.log.max.snapshot.interval.ms and metadata.log.max.record.bytes.between.snapshots in its "
             "configuration: if they postpone snapshots on purpose, raise the age threshold of this rule",
             "# Do not delete anything in its metadata directory",

@@ -55,9 +55,8 @@ from functools import cache
 from rules.answers.election import electable, electable_claim
 from rules.answers.forecast import ElectionForecast, forecast_election
 from rules.answers.part import electors
-from rules.claims.claim import NO, Question, claim, of_each
 from rules.claims.statement import Statement, statement
-from rules.claims.words import NO_LEADER_ELECTED, clause, not_a_voter, sentence
+from rules.claims.words import clause, not_a_voter, predicate, sentence, take_no_part, without
 from rules.facts.endpoint import CURED_BY_RESTART, EndpointFault
 from rules.facts.endpoint_text import doubt_text, endpoint_kind, evidence_of, faults_text, probe_outcome
 from rules.facts.following import Following
@@ -74,7 +73,7 @@ from rules.model.subject import Subject
 from rules.remedies.endpoint_steps import certificate_steps, reach_step
 from rules.remedies.remedy_commands import describe_status
 from rules.remedies.start_conditions import keep_others_running, resolve_names_first
-from rules.remedies.step import may_restart
+from rules.remedies.step import may_restart, restart_if_safe
 from rules.rule import Rule
 
 
@@ -192,9 +191,7 @@ def _verdict(facts: Facts, election: ElectionForecast) -> Statement:
     last = [key.id for key in election.indispensable]
     if not last:
         return could
-    one = f"controller {last[0]}" if len(last) == 1 else f"any of controllers {and_join(last)}"
-    without = of_each(Question.WITHOUT, (key.id for key in election.indispensable), NO)
-    return statement(could, Statement(f" If {one} stopped too, {NO_LEADER_ELECTED}.", *without))
+    return statement(could, " ", sentence(without(last)), ".")
 
 
 def _works(voter: NodeFacts) -> bool:
@@ -298,7 +295,7 @@ def _fix(endpoints: _VoterEndpoints, voter: NodeFacts, fault: EndpointFault) -> 
                 f"# Count the open files of controller {node}'s process, and compare them with its limit (ulimit -n); "
                 "take a thread dump; check max.connections, and what is between the controllers"
             )
-            yield may_restart(
+            yield restart_if_safe(
                 f"# Then restart controller {node} alone, if `kraftwatch safe-to-restart {node}` permits it", node
             )
 
@@ -338,14 +335,13 @@ def _resolved(facts: Facts, subject: Subject) -> str:
         return not_a_voter(node)
     endpoint = f"{endpoint_kind(facts.quorum)} endpoint {voter.endpoint}"
     if (voter.refused and not voter.faults and not voter.following.fetches) or _is_down_with_its_name(voter):
-        return Statement(
-            f"Controller {node} is down. Its {endpoint} is not known to be wrong.",
-            *answers_claim(voter),
-            claim(Question.VOTES, NO, node=voter.id),
-        )
-    if not _works(voter):
+        answers = [predicate(one) for one in answers_claim(voter)]
+        found = (f" Its {endpoint} ", *answers, ", and is not known to be wrong.") if answers else ()
+        return statement(f"Controller {node} is down: it ", take_no_part((node,)), ".", *found)
+    reached = reached_claim(voter)
+    if not _works(voter) or not reached:
         return f"Voter {node}'s {endpoint} is not known to be wrong ({probe_outcome(voter)})."
-    return Statement(f"Voter {node} can be reached at its {endpoint}.", *reached_claim(voter))
+    return statement(f"Voter {node} ", predicate(reached[0]), f" at its {endpoint}.")
 
 
 RULE = Rule(

@@ -42,7 +42,7 @@ from rules.model.monitoring import LeaderView
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_replication
 from rules.remedies.start_conditions import COPY_METADATA_FIRST
-from rules.remedies.step import starts
+from rules.remedies.step import Act, does, starts
 from rules.rule import Rule
 
 _MOST_NAMED = 5
@@ -108,9 +108,10 @@ def _remedy(facts: Facts, leader: NodeId | None, others: Sequence[LeaderView], *
     lost = {view.leader_id for view in others} & facts.former_voters
     if lost and any(change.rebuilt for change in quorum.history.reconfigurations):
         controllers = numbered("controller", sorted(facts.former_voters))
-        yield (
+        yield does(
             f"# Stop {controllers}, keep them down and wipe their disks: they are lost voters of a quorum that was "
-            "rescued, and the rescued one goes on"
+            "rescued, and the rescued one goes on",
+            *((act, sorted(facts.former_voters)) for act in (Act.STOP, Act.FORMAT)),
         )
     elif singles:
         yield (
@@ -125,16 +126,18 @@ def _remedy(facts: Facts, leader: NodeId | None, others: Sequence[LeaderView], *
     then = "that quorum, once it has a leader" if leader is None else f"leader {leader}"
     for view in others:
         name = f"controller {view.leader_id}"
-        yield (
+        node = () if view.leader_id is None else (view.leader_id,)
+        yield does(
             f"# If they follow the quorum {followed} (it has {registered} registered), stop {name} and every other "
-            f"voter of its quorum ({and_join(view.other_voters, _MOST_NAMED)}), and move their metadata.log.dir away"
+            f"voter of its quorum ({and_join(view.other_voters, _MOST_NAMED)}), and move their metadata.log.dir away",
+            (Act.STOP, node),
+            (Act.FORMAT, node),
         )
         yield f"# On the host of {name}, with its own configuration file as $NODE_PROPERTIES"
         if quorum.cluster_id is not None:
             initial = "" if quorum.kraft_version == 0 else " --no-initial-controllers"
             known = shlex.quote(quorum.cluster_id)
             yield f"kafka-storage.sh format --config $NODE_PROPERTIES --cluster-id {known}{initial}"
-        node = () if view.leader_id is None else (view.leader_id,)
         yield starts(f"# Start {name} again, which then follows {then}", *node)
 
 

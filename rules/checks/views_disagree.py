@@ -32,9 +32,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rules.answers.now import leads
-from rules.claims.claim import NO, At, Question, claim
-from rules.claims.statement import Statement, statement
-from rules.claims.words import clause, sentence
+from rules.claims.claim import NO, Question, claim
+from rules.claims.statement import statement
+from rules.claims.words import clause, other_cluster_at, sentence, take_no_part
 from rules.facts.freshness import fresh_poll, fresh_views
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
@@ -89,16 +89,14 @@ def _configured_voters(facts: Facts) -> Iterable[Finding]:
     for node, text in sorted(lists.items()):
         grouped.setdefault(text, []).append(node)
     sentences = [f"{and_join(nodes)} {'has' if len(nodes) == 1 else 'have'} {text}" for text, nodes in grouped.items()]
-    consequence = ""
-    if apart:
-        consequence = Statement(" Two majorities are possible, and with them two leaders.", claim(Question.LISTS, NO))
+    consequence = (" ", sentence(clause(claim(Question.LISTS, NO))), ".") if apart else ()
     yield Finding(
         subject=Subject(_VOTERS_SETTING),
         severity=Severity.CRITICAL if apart else Severity.WARNING,
         summary=statement(
             f"Controllers have different {_VOTERS_SETTING}: {'; '.join(sentences[:4])}. Each counts votes by its own "
             "list.",
-            consequence,
+            *consequence,
         ),
         evidence={
             _VOTERS_SETTING: {str(node): text for node, text in sorted(lists.items())},
@@ -168,11 +166,8 @@ def _disagreement(facts: Facts, views: dict[str, Plain], view: LeaderView, epoch
     elsewhere = not view.this_cluster and controller is not None and controller.following.fetches
     missing = is_voter and not elsewhere
     consequence = ""
-    if missing:
-        consequence = Statement(
-            f" Controller {view.node} takes no part in the quorum and its vote is missing.",
-            claim(Question.VOTES, NO, node=view.node),
-        )
+    if missing and view.node is not None:
+        consequence = statement(f" Controller {view.node} ", take_no_part((view.node,)), ".")
     disagrees = sentence(
         f"{name} disagrees on the leader: it {_described(view)}, but ",
         clause(claim(Question.LEADER, leader)),
@@ -180,8 +175,7 @@ def _disagreement(facts: Facts, views: dict[str, Plain], view: LeaderView, epoch
     )
     if not view.this_cluster:
         place = name if view.node is None else f"{name}'s address {view.endpoint}"
-        other = () if view.node is None else (claim(Question.ENDPOINT, At.OTHER, node=view.node),)
-        disagrees = Statement(f"A node of another cluster answers at {place}.", *other)
+        disagrees = statement(other_cluster_at(place, view.node), ".")
     return Finding(
         subject=subject,
         severity=Severity.WARNING,

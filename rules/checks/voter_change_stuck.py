@@ -31,11 +31,11 @@ What not to do
     remove more controllers to make the change commit.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rules.answers.now import committed_voters
-from rules.facts.following import Following, following, same_replica
+from rules.facts.following import Following, same_replica
 from rules.facts.following_text import follows_text
 from rules.facts.freshness import needed
 from rules.facts.needs import Need
@@ -163,9 +163,7 @@ def _repeated_removals(facts: Facts, poll: Poll, thresholds: Thresholds) -> Iter
             removals.setdefault(node, []).append(change)
     for node, changes in sorted(removals.items()):
         if len(changes) >= thresholds[REMOVALS.name]:
-            rows = sorted({row.key for row in (*poll.voters, *poll.observers) if row.key.id == node})
-            fetching = [key for key in rows if following(quorum, poll, key).fetches]
-            yield _repeated(facts, node, changes, fetching)
+            yield _repeated(facts, node, changes)
         elif (back := _return(facts, changes[-1])) is not None:
             yield _returned(facts, changes[-1], *back)
 
@@ -212,7 +210,8 @@ def _returned(facts: Facts, removal: VoterChange, key: ReplicaKey, took_ms: Mill
     )
 
 
-def _repeated(facts: Facts, node: NodeId, changes: list[VoterChange], fetching: list[ReplicaKey]) -> Finding:
+def _repeated(facts: Facts, node: NodeId, changes: list[VoterChange]) -> Finding:
+    fetching = facts.nodes.fetching.get(node, ())
     took = ms_text(Millis(changes[-1].timestamp_ms - changes[0].timestamp_ms))
     twins = len(fetching) > 1
     return Finding(
@@ -241,7 +240,7 @@ def _repeated(facts: Facts, node: NodeId, changes: list[VoterChange], fetching: 
     )
 
 
-def _end_removals(facts: Facts, node: NodeId, fetching: list[ReplicaKey]) -> Iterable[str]:
+def _end_removals(facts: Facts, node: NodeId, fetching: Sequence[ReplicaKey]) -> Iterable[str]:
     if len(fetching) > 1:
         directories = and_join(str(key.directory_id) for key in fetching)
         yield (
@@ -251,9 +250,10 @@ def _end_removals(facts: Facts, node: NodeId, fetching: list[ReplicaKey]) -> Ite
         yield "# Give it a node.id of its own and format its directory before it starts again"
     else:
         yield f"# Find out who removes controller {node}: an operator, a script, or another process with its node.id"
-        yield (
+        yield does(
             f"# If controller {node} is to leave the quorum, stop it before it is removed: with "
-            "controller.quorum.auto.join.enable=true it adds itself again"
+            "controller.quorum.auto.join.enable=true it adds itself again",
+            (Act.STOP, (node,)),
         )
     yield "# Check the voter set that the leader uses"
     yield describe_status(facts)

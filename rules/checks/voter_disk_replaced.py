@@ -72,9 +72,7 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
         old = _replaced(quorum, committed, poll, row.key, thresholds)
         if old is None or row.key.id in found:
             continue
-        fetching = [
-            replica.key for replica in poll.rows_by_id[row.key.id] if following(quorum, poll, replica.key).fetches
-        ]
+        fetching = facts.nodes.fetching.get(row.key.id, ())
         if len(fetching) > 1:
             found.add(row.key.id)
             why = f"{len(fetching)} directories of controller {row.key.id} fetch: two processes run"
@@ -192,7 +190,8 @@ def _summary(facts: Facts, committed: VoterSet, replaced: _Replaced, new: Replic
         predicate(claim(Question.FOLLOWS, Follows.NOT_FETCHING, node=old.id)),
         f", observer {new} is. ",
         clause(claim(Question.ACTIVE, fetching, of=len(committed.voters))),
-        *((Statement("", failures_claim(left)),) if left.value is None else ("; ", clause(failures_claim(left)))),
+        "; ",
+        clause(failures_claim(left)),
         ".",
     )
 

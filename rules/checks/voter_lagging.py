@@ -25,7 +25,7 @@ from collections.abc import Iterable
 
 from rules.answers.election import failures_tolerated
 from rules.answers.now import in_sync_text, over
-from rules.claims.statement import Statement, statement
+from rules.claims.statement import statement
 from rules.claims.words import not_a_voter, predicate
 from rules.facts.endpoint_text import endpoint_sentence, evidence_of
 from rules.facts.following import Following, lag_samples
@@ -115,10 +115,7 @@ def _resolved(facts: Facts, subject: Subject) -> str:
         return f"The leader no longer lists voter {subject.node}. That it is removed is not known to be committed."
     if status is None:
         return not_a_voter(subject.node)
-    follows = follows_claim(facts.nodes, status)
-    in_sync = status.following is Following.IN_SYNC
-    now = predicate(follows) if in_sync else Statement("fetches", follows)
-    return statement(f"Voter {status.id} ", now, ". ", in_sync_text(facts))
+    return statement(f"Voter {status.id} ", predicate(follows_claim(facts.nodes, status)), ". ", in_sync_text(facts))
 
 
 RULE = Rule(

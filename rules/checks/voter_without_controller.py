@@ -28,9 +28,8 @@ What not to do
 from collections.abc import Iterable
 
 from rules.answers.election import failures_claim, failures_left
-from rules.claims.claim import NO, Question, claim
 from rules.claims.statement import Statement, statement
-from rules.claims.words import TAKES_NO_PART, not_a_voter, predicate
+from rules.claims.words import clause, not_a_voter, not_counted, sentence, take_no_part
 from rules.facts.damaged_log import HIDDEN
 from rules.facts.doubts import runs_no_controller
 from rules.facts.endpoint_text import evidence_of
@@ -42,7 +41,7 @@ from rules.facts.static_voters import WITHOUT_LIST, unregistered_since
 from rules.finding import Finding, Plain, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import utc_text
 from rules.model.identifiers import NodeId
-from rules.model.membership import Voter, majority, tolerated_failures
+from rules.model.membership import Voter, majority
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import allow, describe_status, remove_controller, wait_for_pending_change
 from rules.remedies.step import may_restart, starts
@@ -91,7 +90,7 @@ def _without_controller(facts: Facts, voter: Voter, voters: int) -> Finding:
         *_removal(facts, voter),
         *(() if broker is None else (starts(f"# Start broker {node} again, if it has ended", node),)),
     )
-    what = statement(f"runs no controller: {cause}. It ", predicate(claim(Question.VOTES, NO, node=node)))
+    what = statement(f"runs no controller: {cause}. It ", take_no_part((node,)))
     return _finding(facts, voter, voters, what, remedy)
 
 
@@ -106,9 +105,7 @@ def _removal(facts: Facts, voter: Voter) -> tuple[str, ...]:
 def _without_list(facts: Facts, voter: Voter, voters: int, why: str) -> Finding:
     node = voter.key.id
     known = node in facts.without_list
-    consequence = statement("It ", predicate(claim(Question.VOTES, NO, node=node)))
-    if not known:
-        consequence = Statement(f"Then it {TAKES_NO_PART}", claim(Question.VOTES, node=node))
+    consequence = statement("It ", take_no_part((node,))) if known else sentence(not_counted(node))
     remedy = (
         f"# Compare controller.quorum.voters in the configuration of controller {node} with that of the others",
         *(() if known else allow(facts, ("DescribeConfigs",))),
@@ -123,19 +120,12 @@ def _without_list(facts: Facts, voter: Voter, voters: int, why: str) -> Finding:
 
 def _finding(facts: Facts, voter: Voter, voters: int, what: Statement, remedy: tuple[str, ...]) -> Finding:
     quorum = facts.quorum
-    node, left = voter.key.id, failures_left(facts)
-    tolerated = "unknown" if left.worst is None else f"{'maybe ' if left.value is None else ''}{max(0, left.worst)}"
+    node = voter.key.id
     controller, broker = quorum.controllers.get(node), quorum.brokers.get(node)
     return Finding(
         subject=Subject("voter", node),
         severity=Severity.WARNING,
-        summary=statement(
-            f"Voter {node} ",
-            what,
-            Statement(
-                f". Failures tolerated: {tolerated} instead of {tolerated_failures(voters)}.", failures_claim(left)
-            ),
-        ),
+        summary=statement(f"Voter {node} ", what, ". ", sentence(clause(failures_claim(failures_left(facts)))), "."),
         evidence={
             **evidence_of(facts.nodes[node]),
             "controller_registered_at_offset": None if controller is None else controller.at.offset,

@@ -27,6 +27,11 @@ def statement(*parts: str) -> Statement:
     return Statement("".join(parts), *claims_of(parts))
 
 
+def part_of(text: str, whole: str) -> Statement:
+    """Returns a part of a text, with all that the whole claims."""
+    return Statement(text, *claims_of((whole,)))
+
+
 def joined(sentences: Iterable[str]) -> Statement:
     """Returns the sentences as one text, with a space between two of them."""
     parts = [*sentences]

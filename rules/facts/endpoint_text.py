@@ -1,6 +1,8 @@
 """What is said of the endpoint at which the others dial a voter: its faults, what is unknown, what a probe found."""
 
+from rules.claims.claim import At
 from rules.claims.statement import Statement, statement
+from rules.claims.words import at, endpoint_faults
 from rules.facts.endpoint import EndpointDoubt, EndpointFault
 from rules.facts.node import NodeFacts, Nodes
 from rules.facts.node_claims import fault_claims
@@ -31,7 +33,7 @@ def probe_outcome(node: NodeFacts) -> str:
         accepts = f"accepts connections{_UNANSWERED.get(probe.answer, '')}"
         return f"{_responder(probe)} answers" if probe.served_by_another else accepts
     return {
-        Connection.REFUSED: "refuses connections",
+        Connection.REFUSED: at(At.REFUSES),
         Connection.TIMED_OUT: "the connection timed out",
         Connection.UNREACHABLE: "unreachable",
     }.get(probe.connection, "not tried")
@@ -56,7 +58,7 @@ def evidence_of(voter: NodeFacts) -> dict[str, Plain]:
 
 def faults_text(node: NodeFacts) -> Statement:
     """Returns all that is wrong with an endpoint, as the rest of a sentence about it, without a full stop."""
-    return Statement(". The endpoint ".join(_fault_text(fault, node) for fault in node.faults), *fault_claims(node))
+    return endpoint_faults((_fault_text(fault, node) for fault in node.faults), fault_claims(node))
 
 
 def endpoint_sentence(nodes: Nodes, node: NodeId) -> Statement:
@@ -70,15 +72,15 @@ def endpoint_sentence(nodes: Nodes, node: NodeId) -> Statement:
 def _fault_text(fault: EndpointFault, node: NodeFacts) -> str:
     match fault:
         case EndpointFault.NAME_NOT_FOUND:
-            return "does not resolve"
+            return at(At.UNRESOLVED)
         case EndpointFault.OTHER_RESPONDER:
-            return f"is served by another process: {_responder(node.probe) if node.probe else 'another node'}"
+            return f"{at(At.OTHER)}: {_responder(node.probe) if node.probe else 'another node'}"
         case EndpointFault.REGISTRATION_DIFFERS:
             return f"is outdated: the controller registered {node.registered}"
         case EndpointFault.REFUSED_WHILE_FETCHING:
-            return "refuses connections although the voter fetches"
+            return f"{at(At.REFUSES)} although the voter fetches"
         case EndpointFault.NOT_SERVING:
-            return "serves no new connection although the voter fetches"
+            return f"{at(At.HANGS)} although the voter fetches"
         case EndpointFault.CERTIFICATE:
             assert node.probe is not None
             return f"presents a certificate that {certificate_text(node.probe)}"

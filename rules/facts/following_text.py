@@ -1,7 +1,7 @@
 """How a voter follows the leader, in words."""
 
 from rules.claims.statement import Statement, statement
-from rules.claims.words import clause, predicate
+from rules.claims.words import clause, leader_id, predicate
 from rules.facts.following import Following
 from rules.facts.node import NodeFacts, Nodes
 from rules.facts.node_claims import follows_claim, in_sync_claim, leader_claim
@@ -36,20 +36,20 @@ def follows_sentence(nodes: Nodes, voter: NodeFacts) -> Statement:
             return statement(f"Voter {voter.id} ", predicate(follows), ".")
         case Following.LAGGING:
             by = "" if voter.lag is None else f", by {plural(voter.lag, 'record')}"
-            lags = "has lagged" if since else "lags"
             return statement(
-                Statement(f"Voter {voter.id} fetches, but {lags}", follows),
+                f"Voter {voter.id} ",
+                predicate(follows, lasting=bool(since)),
                 f" behind leader {_leader(nodes)}{since}{by}. The path ",
                 path_text(nodes, voter),
                 " or the voter itself is slow.",
             )
         case Following.NOT_FETCHING | Following.UNKNOWN:
-            return Statement(f"Voter {voter.id} has not fetched{since}.", follows)
+            return statement(f"Voter {voter.id} ", predicate(follows, lasting=True), f"{since}.")
 
 
 def path_text(nodes: Nodes, voter: NodeFacts) -> Statement:
     """Returns the path over which the voter fetches."""
-    return Statement(f"voter {voter.id} -> leader {_leader(nodes)}", leader_claim(nodes))
+    return statement(f"voter {voter.id} -> ", leader_id(leader_claim(nodes)))
 
 
 def voters_in_sync(nodes: Nodes) -> Statement:

@@ -191,6 +191,17 @@ class Nodes(Mapping[NodeId, NodeFacts]):
         return tuple(voter if voter.key == key else self._make(key) for key, voter in known)
 
     @cached_property
+    def fetching(self) -> Mapping[NodeId, tuple[ReplicaKey, ...]]:
+        """By node id: the directories that fetch by the newest poll, of voters, observers and brokers."""
+        rows = {} if self.poll is None else self.poll.rows_by_id
+        keys = {node: sorted({row.key for row in of_node}) for node, of_node in sorted(rows.items())}
+        found = {
+            node: tuple(key for key in of_node if following(self.quorum, self.poll, key).fetches)
+            for node, of_node in keys.items()
+        }
+        return {node: of_node for node, of_node in found.items() if of_node}
+
+    @cached_property
     def at(self) -> Mapping[str, NodeId]:
         """The node at each address, HOST:PORT: the recorded one, or else the one that has answered there."""
         return contact.nodes_by_address(self.quorum)

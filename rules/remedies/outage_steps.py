@@ -3,7 +3,8 @@
 from collections.abc import Collection, Iterable, Mapping
 
 from rules.claims.claim import Question, claim
-from rules.claims.statement import Statement
+from rules.claims.statement import statement
+from rules.claims.words import clause
 from rules.facts.contact import recorded_endpoints
 from rules.facts.doubts import About
 from rules.facts.endpoint import EndpointFault
@@ -196,10 +197,10 @@ def _where_to_look(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...
         )
         yield f"# Check in the controllers' logs why {what}{because}"
     elif running - len(late_voters(voters)) >= needed:
-        yield Statement(
-            f"# If no leader is elected then, check in the controllers' logs why: {running} of the {number} voters run "
-            f"already, and {needed} are enough",
-            claim(Question.RUNNING, running),
+        yield statement(
+            "# If no leader is elected then, check in the controllers' logs why: ",
+            clause(claim(Question.RUNNING, running, of=number)),
+            f" already, and {needed} are enough",
         )
     else:
         return
@@ -251,7 +252,7 @@ def _majority_steps(facts: Facts, voters: tuple[NodeFacts, ...]) -> Iterable[str
     elif epochs_in_vain(facts.quorum):
         what = f"{needed} of the {len(voters)} voters, the leader included, have the records of one leader"
     elif all(voter.reachable and not does_not_answer(voter) for voter in voters):
-        what = f"one of the voters wins an election: it needs {needed} of the {len(voters)} votes"
+        what = f"an election is won: one of the voters needs {needed} of the {len(voters)} votes"
     else:
         what = (
             f"{needed} of the {len(voters)} voters run: they elect a leader within seconds if they reach each other at "

@@ -9,8 +9,8 @@ because operators paste these lines.
 import shlex
 from collections.abc import Iterable, Sequence
 
-from rules.claims.claim import NO, Question, claim
 from rules.claims.statement import Statement, statement
+from rules.claims.words import do_not_change
 from rules.facts.asked_once import asked_once
 from rules.facts.following import Following
 from rules.facts.following_text import path_text
@@ -86,10 +86,7 @@ def add_controller(facts: Facts, node: NodeId) -> tuple[str, ...]:
 
 def no_change_while_both_run(node: NodeId) -> Step:
     """Returns the step that forbids to change a voter of whose id two processes run."""
-    denied = Statement(
-        f"# Do not add or remove controller {node} while both run", claim(Question.CHANGE, NO, node=node)
-    )
-    return forbids(denied, Act.CHANGE_VOTER, (node,))
+    return forbids(statement("# ", do_not_change(node), " while both run"), Act.CHANGE_VOTER, (node,))
 
 
 def unless_it_joins(quorum: Quorum, node: NodeId) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from collections.abc import Collection, Iterable, Sequence
 from heapq import nsmallest
 from itertools import chain
 
-from rules.claims.claim import NO, NONE_MAY_FAIL, Question, claim, of_each
+from rules.claims.claim import NONE_MAY_FAIL
 from rules.claims.statement import Statement, statement
 from rules.claims.words import clause, do_not_restart
 from rules.facts.asked_once import asked_once
@@ -49,11 +49,17 @@ from rules.remedies.step import Act, Action, Ends, Plan, Step, forbids, keeps_ru
 
 _MOST_LISTED = 8
 """How many directories a step names, and how many nodes have a step each."""
-COPY_METADATA_FIRST = Step(
-    "# Do not start, restart or format any node before you have copied __cluster_metadata-0 of every controller and "
-    "broker: the copies show what was committed, and a node that follows the new log truncates its own",
-    Plan(forbids=(Action(Act.START, None),), until=(Action(Act.COPY, None),), ends=Ends.METADATA),
-    claim(Question.RESTART, NO),
+COPY_METADATA_FIRST = forbids(
+    statement(
+        "# ",
+        do_not_restart(None, "start, restart or format", named="any node"),
+        " before you have copied __cluster_metadata-0 of every controller and broker: the copies show what was "
+        "committed, and a node that follows the new log truncates its own",
+    ),
+    Act.START,
+    (None,),
+    (Act.COPY, (None,)),
+    ends=Ends.METADATA,
 )
 
 IF_RESTORED = (
@@ -138,7 +144,7 @@ def _metadata_away(facts: Facts, nodes: Iterable[NodeId]) -> Iterable[str]:
     quorum = facts.quorum
     brokers = [node for node in nodes if node not in facts.known_controllers]
     if metadata_losses(quorum):
-        return _first([_move_first(node) for node in brokers])
+        return _first([_move_first(facts, node) for node in brokers])
     if brokers and may_be_restored(quorum):
         return [IF_RESTORED]
     return []
@@ -262,13 +268,14 @@ def _copy_sentence(facts: Facts, nodes: tuple[NodeId, ...]) -> str:
         return ""
     controllers = [f"node {node} as a broker" for node, _ in held if node in facts.controllers_only]
     brokers = f"{'broker' if len(held) == 1 else 'brokers'} {and_join((node for node, _ in held), 4)}"
-    start = f"start {controllers[0]}" if len(held) == len(controllers) == 1 else f"start or restart {brokers}"
+    one = len(held) == len(controllers) == 1
     directories = {directory for _, of_node in held for directory in of_node}
     kept = [node for node, _ in held] if not controllers else []
-    return Statement(
-        f" Do not {start} before you have copied {_names(directories, 4)}: "
-        f"{'it' if len(held) == 1 else 'they'} may hold the only copy of acknowledged records.",
-        *of_each(Question.RESTART, kept, NO),
+    return statement(
+        " ",
+        do_not_restart(kept, "start" if one else "start or restart", named=controllers[0] if one else brokers),
+        f" before you have copied {_names(directories, 4)}: {'it' if len(held) == 1 else 'they'} may hold the only "
+        "copy of acknowledged records.",
     )
 
 
@@ -313,8 +320,10 @@ def _keep_majority(fetching: frozenset[NodeId], missing: tuple[NodeId, ...]) -> 
     return (keeps_running(step, (Act.FETCH, missing)),)
 
 
-def _start(facts: Facts, node: NodeId) -> str:
-    return f"start node {node} as a broker" if node in facts.controllers_only else f"start or restart broker {node}"
+def _do_not_start(facts: Facts, node: NodeId) -> Statement:
+    if node in facts.controllers_only:
+        return do_not_restart((), "start", named=f"node {node} as a broker")
+    return do_not_restart((node,), "start or restart", named=f"broker {node}")
 
 
 def _texts(directories: Collection[PartitionDirectory]) -> frozenset[str]:
@@ -322,60 +331,50 @@ def _texts(directories: Collection[PartitionDirectory]) -> frozenset[str]:
 
 
 def _copy_first(facts: Facts, node: NodeId, directories: Collection[PartitionDirectory]) -> str:
-    copied = Action(Act.COPY, node, _texts(directories))
-    return Step(
-        f"# Do not {_start(facts, node)} before you have copied {_names(directories, _MOST_LISTED)} from its "
-        "log.dirs: it may hold the only copy of acknowledged records, and it truncates them when it starts",
-        Plan(forbids=(Action(Act.START, node),), until=(copied,), ends=Ends.RECORDS),
-        *(() if node in facts.controllers_only else (claim(Question.RESTART, NO, node=node),)),
+    why = (
+        f" before you have copied {_names(directories, _MOST_LISTED)} from its log.dirs: it may hold the only copy of "
+        "acknowledged records, and it truncates them when it starts"
     )
+    copied = Action(Act.COPY, node, _texts(directories))
+    text = statement("# ", _do_not_start(facts, node), why)
+    return forbids(text, Act.START, (node,), copied, ends=Ends.RECORDS)
 
 
 def _copy_running(facts: Facts, node: NodeId, holder: NodeId, directories: Collection[PartitionDirectory]) -> str:
-    return Step(
-        f"# Do not {_start(facts, node)} before you have copied {_names(directories, _MOST_LISTED)} from the log.dirs "
-        f"of broker {holder}, which runs: it may hold the only copy of acknowledged records, and it truncates them as "
-        f"soon as broker {node} leads",
-        Plan(
-            forbids=(Action(Act.START, node),),
-            until=(Action(Act.COPY, holder, _texts(directories)),),
-            ends=Ends.RECORDS,
-        ),
-        *(() if node in facts.controllers_only else (claim(Question.RESTART, NO, node=node),)),
+    why = (
+        f" before you have copied {_names(directories, _MOST_LISTED)} from the log.dirs of broker {holder}, which "
+        f"runs: it may hold the only copy of acknowledged records, and it truncates them as soon as broker {node} leads"
     )
+    copied = Action(Act.COPY, holder, _texts(directories))
+    text = statement("# ", _do_not_start(facts, node), why)
+    return forbids(text, Act.START, (node,), copied, ends=Ends.RECORDS)
 
 
-def _move_first(node: NodeId) -> str:
-    return Step(
-        f"# Do not start or restart broker {node} before its copied __cluster_metadata-0 is moved away: it fetches the "
-        "new log then; with the former one it may mix both, and have topics that the controllers do not know",
-        Plan(forbids=(Action(Act.START, node),), until=(Action(Act.MOVE, node),), ends=Ends.METADATA),
-        claim(Question.RESTART, NO, node=node),
+def _move_first(facts: Facts, node: NodeId) -> str:
+    why = (
+        " before its copied __cluster_metadata-0 is moved away: it fetches the new log then; with the former one it "
+        "may mix both, and have topics that the controllers do not know"
     )
+    text = statement("# ", _do_not_start(facts, node), why)
+    return forbids(text, Act.START, (node,), (Act.MOVE, (node,)), ends=Ends.METADATA)
 
 
 def _stop_first(facts: Facts, node: NodeId, leader: NodeId, directories: Collection[PartitionDirectory]) -> str:
-    return Step(
-        f"# Do not {_start(facts, node)} before broker {leader} is stopped: it leads "
-        f"{_names(directories, _MOST_LISTED)} without the records that it lost with a log directory, and broker {node} "
-        "would truncate its own",
-        Plan(forbids=(Action(Act.START, node),), until=(Action(Act.STOP, leader),), ends=Ends.RECORDS),
-        *(() if node in facts.controllers_only else (claim(Question.RESTART, NO, node=node),)),
+    why = (
+        f" before broker {leader} is stopped: it leads {_names(directories, _MOST_LISTED)} without the records that it "
+        f"lost with a log directory, and broker {node} would truncate its own"
     )
+    text = statement("# ", _do_not_start(facts, node), why)
+    return forbids(text, Act.START, (node,), (Act.STOP, (leader,)), ends=Ends.RECORDS)
 
 
 def _records_first(node: NodeId, directories: Collection[PartitionDirectory]) -> str:
-    return Step(
-        f"# Do not start or restart broker {node} before its former disk is mounted or another replica leads "
-        f"{_names(directories, _MOST_LISTED)}: it would lead without the records that it lost with the disk, and every "
-        "replica that follows it truncates its own",
-        Plan(
-            forbids=(Action(Act.START, node),),
-            until=(Action(Act.RECOVER, node, _texts(directories)),),
-            ends=Ends.RECORDS,
-        ),
-        claim(Question.RESTART, NO, node=node),
+    why = (
+        f" before its former disk is mounted or another replica leads {_names(directories, _MOST_LISTED)}: it would "
+        "lead without the records that it lost with the disk, and every replica that follows it truncates its own"
     )
+    text = statement("# ", do_not_restart((node,), "start or restart", named=f"broker {node}"), why)
+    return forbids(text, Act.START, (node,), Action(Act.RECOVER, node, _texts(directories)), ends=Ends.RECORDS)
 
 
 def _mount_first(facts: Facts, node: NodeId, directories: Collection[PartitionDirectory]) -> str:
@@ -396,31 +395,25 @@ def _mount_first(facts: Facts, node: NodeId, directories: Collection[PartitionDi
 
 
 def _keep_running(facts: Facts, node: NodeId, directories: Collection[PartitionDirectory]) -> str:
-    names, denied = _names(directories, _MOST_LISTED), claim(Question.RESTART, NO, node=node)
+    names, of = _names(directories, _MOST_LISTED), _texts(directories)
     if node in facts.to_be_stopped:
         return Step(
             f"# Stop broker {node} by SIGTERM alone, and elect no other replica of {names} while it is stopped, by "
             "hand or by unclean.leader.election.enable: it holds the only in-sync copy",
-            Plan(forbids=(Action(Act.ELECT, node, _texts(directories)),), ends=Ends.RECORDS),
-            denied,
+            Plan(forbids=(Action(Act.ELECT, node, of),), ends=Ends.RECORDS),
         )
-    return Step(
-        f"# Do not stop or restart broker {node} until another replica of {names} is in the ISR: it holds the only "
-        "in-sync copy",
-        Plan(
-            forbids=(Action(Act.STOP, node),), until=(Action(Act.JOIN, node, _texts(directories)),), ends=Ends.SERVICE
-        ),
-        denied,
-    )
+    why = f" until another replica of {names} is in the ISR: it holds the only in-sync copy"
+    text = statement("# ", do_not_restart((node,), "stop or restart", named=f"broker {node}"), why)
+    return keeps_running(text, Action(Act.JOIN, node, of), ends=Ends.SERVICE)
 
 
 def _keep_log(node: NodeId, directories: Collection[PartitionDirectory]) -> str:
-    return Step(
-        f"# Do not stop or restart broker {node}: only its log is known to be that of "
-        f"{_names(directories, _MOST_LISTED)}, which no replica had recovered when it was elected",
-        Plan(forbids=(Action(Act.STOP, node),), ends=Ends.RECORDS),
-        claim(Question.RESTART, NO, node=node),
+    why = (
+        f": only its log is known to be that of {_names(directories, _MOST_LISTED)}, which no replica had recovered "
+        "when it was elected"
     )
+    text = statement("# ", do_not_restart((node,), "stop or restart", named=f"broker {node}"), why)
+    return keeps_running(text, ends=Ends.RECORDS)
 
 
 def _kill_late(nodes: Sequence[NodeId]) -> Iterable[str]:

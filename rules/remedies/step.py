@@ -5,7 +5,7 @@ itself. The value is made where its text is, from the same facts, as the claims 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -54,6 +54,8 @@ class Act(StrEnum):
     """A controller is elected leader, or commits."""
     FETCH = "fetch"
     """It fetches the metadata log again, for which it must run."""
+    ANSWER = "answer"
+    """It answers new connections."""
     RESOLVE = "resolve"
     """The names of the recorded endpoints resolve."""
     SNAPSHOT = "snapshot"
@@ -91,6 +93,8 @@ class Plan:
     """What must be done before it is allowed, all of it; empty: it is forbidden as long as the finding lasts."""
     ends: Ends | None = None
     """What that would end."""
+    if_safe: bool = False
+    """It asks for that only if `safe-to-restart` permits it, which knows what all others forbid."""
 
 
 class Step(Statement):
@@ -130,17 +134,26 @@ def asks_leader(command: str, *changed: NodeId) -> Step:
     return does(command, (Act.ASK, (None,)), (Act.CHANGE_VOTER, changed))
 
 
-def forbids(text: str, act: Act, nodes: Iterable[NodeId | None], *until: tuple[Act, Iterable[NodeId | None]]) -> Step:
+def forbids(
+    text: str,
+    act: Act,
+    nodes: Iterable[NodeId | None],
+    *until: tuple[Act, Iterable[NodeId | None]] | Action,
+    ends: Ends | None = None,
+) -> Step:
     """Returns a line that forbids an act on these nodes until all that is named is done; else while the finding
     lasts."""
-    after = tuple(Action(one, node) for one, each in until for node in each)
-    return _step(text, Plan(forbids=tuple(Action(act, node) for node in nodes), until=after))
+    named = ((one,) if isinstance(one, Action) else (Action(one[0], node) for node in one[1]) for one in until)
+    after = tuple(action for each in named for action in each)
+    return _step(text, Plan(forbids=tuple(Action(act, node) for node in nodes), until=after, ends=ends))
 
 
-def keeps_running(text: Statement, *until: tuple[Act, Iterable[NodeId | None]]) -> Step:
+def keeps_running(
+    text: Statement, *until: tuple[Act, Iterable[NodeId | None]] | Action, ends: Ends | None = None
+) -> Step:
     """Returns a line that forbids to stop the nodes of which it claims that they may not be restarted."""
     kept = (one.node for one in text.claims if one.question is Question.RESTART and one.answer == (NO,))
-    return forbids(text, Act.STOP, kept, *until)
+    return forbids(text, Act.STOP, kept, *until, ends=ends)
 
 
 def starts(text: str, *nodes: NodeId) -> Step:
@@ -151,6 +164,11 @@ def starts(text: str, *nodes: NodeId) -> Step:
 def may_restart(text: str, *nodes: NodeId) -> Step:
     """Returns a line that stops these nodes, and starts them, if a person finds that it is needed or permitted."""
     return does(text, (Act.STOP, nodes), (Act.START, nodes))
+
+
+def restart_if_safe(text: str, node: NodeId) -> Step:
+    """Returns a line that restarts a node if `safe-to-restart` permits it."""
+    return _step(text, replace(may_restart(text, node).plan, if_safe=True))
 
 
 def restarts(text: str, *nodes: NodeId) -> Step:

@@ -79,7 +79,7 @@ def test_a_voter_without_a_list_takes_no_part_in_an_election(lab: MakeLab, tmp_p
         monitor.wait_for("voter-without-controller", "resolved", within_s=90)
 
     assert (alert.subject, alert.severity) == (f"voter {empty}", "warning")
-    assert "Failures tolerated: 0 instead of 1." in alert.summary
+    assert "The quorum tolerates no further failure." in alert.summary
     assert {node: code for node, (code, _) in answers.items()} == {leader: 2, other: 2, empty: 0}
     assert f"controller {empty} has an empty {SETTING}" in answers[other][1]
 
@@ -136,7 +136,7 @@ def test_names_in_the_list_that_no_longer_resolve_are_reported(lab: MakeLab, tmp
         finally:
             quorum.names.add(*names.values())
 
-        assert (unsafe.exit_code, "is stale (name-gone" in unsafe.stdout) == (2, True), unsafe.stdout
+        assert (unsafe.exit_code, "does not resolve" in unsafe.stdout) == (2, True), unsafe.stdout
         assert {one["id"]: (one["recorded"], one["verdict"]) for one in shown["endpoints"]} == {
             each: (endpoint, "stale" if each == lost else "ok") for each, endpoint in endpoints.items()
         }

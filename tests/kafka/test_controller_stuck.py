@@ -44,7 +44,7 @@ def test_an_active_controller_that_appends_nothing_is_named(lab: MakeLab, kafka_
         alert = monitor.wait_for("controller-stuck", within_s=60)
 
         assert (alert.severity, alert.subject) == ("critical", "active controller")
-        assert alert.summary.startswith(f"Controller {stuck} is active and answers, and has appended nothing since ")
+        assert alert.summary.startswith(f"Controller {stuck} leads and answers, and has appended nothing since ")
         checked = kraftwatch("check", "--cluster", f"{NAME}={','.join(quorum.bootstrap)}")
         assert (checked.exit_code, "critical controller-stuck" in checked.stdout) == (2, True), checked.output
         dump = subprocess.run(

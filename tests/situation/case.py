@@ -16,9 +16,10 @@ These choose the output:
 - `each 9s 10s 11s`: the case is run with each of these words in place of `X`; the output begins with the word.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import combinations, groupby
 from pathlib import Path
 
 from rules.alert import Alert
@@ -90,29 +91,38 @@ def cases_of(path: Path) -> list[Case]:
 
 
 def file_text(path: Path) -> str:
-    """Returns the text of a file of cases with the real output. A long step that is already in it is not repeated."""
+    """Returns the text of a file of cases with the real output. Steps that are already in it are not repeated."""
     cases = {case.number: case for case in cases_of(path)}
-    blocks, written = [], set[str]()
+    blocks: list[str] = []
+    written: dict[tuple[str, int], tuple[str, ...]] = {}
     for number, (above, _) in enumerate(commands_of(path.read_text(encoding="utf-8")), 1):
-        lines = () if number not in cases else (_once(line, written) for line in cases[number].output())
-        output = [] if number not in cases else ["----", *(line for line in lines if line is not None)]
+        output = [] if number not in cases else ["----", *_shortened(cases[number].output(), written)]
         blocks.append("\n".join([*above, *output]))
     return "\n\n".join(blocks) + "\n"
 
 
-def _once(line: str, written: set[str]) -> str | None:
-    """Returns a line; of a long step that was written before only its first words, of a phrase of a log nothing."""
-    number, dot, step = line.partition(". ")
-    if _IN_LOG in step:
-        known = step in written
-        written.add(step)
-        return None if known else line
-    if not (dot and number.strip().isdigit() and len(step) > _LONG and not step.startswith("$")):
-        return line
-    if step not in written:
-        written.add(step)
-        return line
-    return f"{number}. {' '.join(step.split()[:_FIRST_WORDS])} …"
+def _shortened(lines: Iterable[str], written: dict[tuple[str, int], tuple[str, ...]]) -> Iterator[str]:
+    """Yields the lines; of steps that follow each other above already only their numbers and the first words.
+
+    `written`: by the first of so many steps, the first steps above that begin with it. Others are not left out, so the
+    first words and the numbers say which they are.
+    """
+    for are_steps, group in groupby(lines, lambda line: line.strip().partition(". ")[0].isdigit()):
+        block = [*group]
+        yield from () if are_steps else block
+        steps = tuple(line.strip().partition(". ")[2] for line in block) if are_steps else ()
+        at = 0
+        while at < len(steps):
+            same = (n for n in range(len(steps) - at, 0, -1) if written.get((steps[at], n)) == steps[at : at + n])
+            known, step = next(same, 0), steps[at]
+            first = f"{' '.join(step.split()[:_FIRST_WORDS])} …"
+            if known > 1:
+                yield f"  {at + 1}-{at + known}. {first}"
+            elif not (known and _IN_LOG in step):
+                yield f"  {at + 1}. {first if known and len(step) > _LONG and not step.startswith('$') else step}"
+            at += max(1, known)
+        for start, end in combinations(range(len(steps) + 1), 2):
+            written.setdefault((steps[start], end - start), steps[start:end])
 
 
 @cache

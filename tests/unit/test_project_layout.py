@@ -159,6 +159,28 @@ def test_the_words_of_claims_are_in_one_place() -> None:
     assert found == set()
 
 
+CARRIES_CLAIMS = {"Statement": 1, "Step": 2}
+"""What gives a text its claims, and how many arguments it has without one."""
+GIVE_CLAIMS = {
+    "rules/claims/statement.py": "puts texts together that have claims",
+    "rules/claims/words.py": "makes the texts of the claims",
+    "rules/remedies/step.py": "adds the value of a step to a text that has claims",
+}
+
+
+def test_a_text_gets_its_claims_where_it_is_made_of_them() -> None:
+    """A sentence that is written beside its claim could be reworded, or answer otherwise, without it."""
+    found = [
+        f"{relative(path)}:{call.lineno}"
+        for path in sorted({*PURE, *(ROOT / "streaming").rglob("*.py"), *(ROOT / "connectors").rglob("*.py")})
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in CARRIES_CLAIMS
+        if len(call.args) + len(call.keywords) > CARRIES_CLAIMS[call.func.id] and relative(path) not in GIVE_CLAIMS
+    ]
+
+    assert found == []
+
+
 def written(path: Path) -> set[str]:
     """Returns the texts in the code of a module, without its docstrings."""
     tree = ast.parse(path.read_text(encoding="utf-8"))

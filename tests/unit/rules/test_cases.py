@@ -34,12 +34,13 @@ from tests.unit.rules.hidden_text import EVIL, LINE_BREAKS, OTHERS, texts, with_
 TOOLS = (
     "acls cluster configs features log-dirs metadata-quorum reassign-partitions server-start server-stop storage topics"
 )
+_NODE = r"(brokers?|controllers?|nodes?) \d"
 _ACTS = re.compile(
-    r"#.* (re)?(start|stop) ((brokers?|controllers?|nodes?) \d|it\b|them\b)|^kafka-(metadata-quorum|features)\.sh ",
+    rf"# .*(re)?(start|stop) {_NODE}|# .*{_NODE}.* (re)?(start|stop) (it|them)\b|kafka-(metadata-quorum|features)\.sh ",
     re.IGNORECASE,
 )
-_NO_STEP = re.compile(r"# (To stop broker|If it .* unregister)")
-"""How a broker is stopped, and what is done with one that does not come back."""
+_NO_STEP = re.compile(r'# (To stop broker|If it .* unregister|If broker .* wait and do not restart it|")')
+"""How a broker is stopped, what is done with one that does not come back or is about to, and what a log says."""
 COMMAND = re.compile(rf"kafka-({TOOLS.replace(' ', '|')})\.sh ")
 
 

@@ -8,7 +8,7 @@ from rules.finding import Finding, Severity
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
-from rules.remedies.step import Act, asks_leader, does, forbids, may_restart, starts, waits
+from rules.remedies.step import Act, asks_leader, does, forbids, may_restart, restart_if_safe, starts, waits
 from tests.remedy_conflicts import conflicts
 from tests.situation.case import evaluated
 from tests.situation.commands import situation
@@ -152,6 +152,7 @@ ADD = asks_leader("kafka-metadata-quorum.sh add-controller", N2)
         (((KEEP_RUNNING,), (RESTART_1,)), "# Restart controller 1, and "),
         (((KEEP_RUNNING,), (forbids("# Never stop 1", Act.STOP, (N1,)), RESTART_1)), "# Restart controller 1, and "),
         (((KEEP_RUNNING,), (KEEP_RUNNING, RESTART_1)), ""),
+        (((KEEP_RUNNING,), (restart_if_safe("# Restart 1 if safe-to-restart permits it", N1),)), ""),
         (((KEEP_RUNNING,), (START_1,)), ""),
         (((KEEP_RUNNING,), (forbids("# Keep 2 off", Act.START, (N2,), (Act.STOP, (N1,))),)), "waits for itself"),
         # Two changes of the voters at once.

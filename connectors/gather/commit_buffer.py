@@ -16,7 +16,8 @@ from connectors.gather.fetched_batches import Damage, FetchedBatch, announced_si
 from connectors.kafka.messages import FetchResult
 from connectors.kafka.response_limits import MAX_BATCH_BYTES, invalid
 from connectors.metadata.batches import HEADER, BadBatch, RecordBatch, TornTail, scan
-from rules.model.identifiers import Offset, SnapshotId
+from rules.model.history import rebuilt_between
+from rules.model.identifiers import Epoch, Offset, SnapshotId
 from rules.model.monitoring import DamagedBatch
 
 BUFFER_BYTES_MAX = 64 * 1024 * 1024
@@ -123,7 +124,7 @@ class CommitBuffer:
         if response.diverging is not None:
             return self._check_mismatch(response, response.diverging, "has a different log", now_ms=now_ms)
         if response.snapshot is not None:
-            if response.snapshot.end_offset <= self.committed_end and self.committed_end > 0:
+            if 0 < self.committed_end >= response.snapshot.end_offset and not self._continued_by(response.snapshot):
                 return self._check_mismatch(
                     response, response.snapshot, "has a snapshot of another epoch", now_ms=now_ms
                 )
@@ -136,6 +137,11 @@ class CommitBuffer:
             self._drop_uncommitted()
             return AcceptResult(committed=committed, pause=True, damaged=damaged)
         return AcceptResult(committed=committed, damaged=damaged)
+
+    def _continued_by(self, snapshot: SnapshotId) -> bool:
+        """Returns whether a quorum of the voters that were left begins where the received log ends."""
+        rebuilt = rebuilt_between(Epoch(self.committed_epoch), Epoch(snapshot.epoch))
+        return rebuilt and snapshot.end_offset == self.committed_end
 
     def loss_shown_by(self, response: FetchResult) -> str | None:
         """Returns the loss, if a leader's answer to a Fetch at the newest committed batch has another one there.

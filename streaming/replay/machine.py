@@ -357,7 +357,9 @@ class Machine(MachineState):
             return
         if (loading.origin.offset, loading.origin.leader_epoch) != (last_contained, event.epoch):
             return
-        if 0 <= last_contained <= self.log.position:
+        # A quorum of the voters that were left may begin where the log ends: that is no other record at that place.
+        continued = last_contained == self.log.position and rebuilt_between(self.log.epoch, event.epoch)
+        if 0 <= last_contained <= self.log.position and not continued:
             self._log_rewritten(last_contained, event.epoch)
         loading.partitions.count_needed()
         image = replace(
@@ -376,11 +378,16 @@ class Machine(MachineState):
         self._show_when_caught_up(None)
 
     def _history_after(self, image: Image, origin: RecordPosition) -> RecentHistory:
-        """Returns the history with what a snapshot shows: whether it begins a quorum of the voters that were left."""
-        history = self.log.image.history
-        if image.committed is None or not rebuilt_between(self.log.epoch, origin.leader_epoch):
+        """Returns the history with what a snapshot shows: whether it begins a quorum of the voters that were left.
+
+        After a loss the log is read from its start: the former voters are those that the rules see until then.
+        """
+        history, before = self.log.image.history, self.log.image.committed or self.visible_image.committed
+        if before is None or image.committed is None:
             return history
-        return with_voters(history, self.log.image.committed, image.committed, origin)
+        if not rebuilt_between(before.leader_epoch or Epoch(0), origin.leader_epoch):
+            return history
+        return with_voters(history, before, image.committed, origin)
 
     def _apply_overridden_voters(self, snapshot: Snapshot) -> None:
         """Applies the voters of the leader's newest snapshot if they are not those of the log below its end.

@@ -22,6 +22,7 @@ from connectors.gather.commit_buffer import (
 )
 from connectors.gather.fetched_batches import Damage
 from connectors.kafka.messages import FetchResult
+from rules.model.history import REBUILT_EPOCHS
 from rules.model.identifiers import Epoch, NodeId, Offset, SnapshotId
 from rules.model.monitoring import DamagedBatch, Reason
 from tests.unit.connectors.gather.log_bytes import batch, torn_batch
@@ -252,6 +253,15 @@ def test_snapshot_of_another_epoch_that_ends_at_or_below_the_committed_offset_is
     first = buffer.accept(answer, now_ms=0)
     assert (first.snapshot, first.pause) == (None, True)
     assert buffer.accept(answer, now_ms=LOSS_CONFIRM_MS).lost is not None
+
+
+@pytest.mark.parametrize(("committed_end", "continues"), [(50, True), (51, False)])
+def test_a_quorum_of_the_voters_that_were_left_continues_what_ends_where_it_begins(
+    committed_end: int, continues: bool
+) -> None:
+    buffer = CommitBuffer(FetchPosition(offset=committed_end, epoch=1))
+    snapshot = SnapshotId(end_offset=50, epoch=REBUILT_EPOCHS)
+    assert (buffer.accept(fetched(epoch=1, snapshot=snapshot), now_ms=0).snapshot == snapshot) == continues
 
 
 @pytest.mark.parametrize(("offset", "end_offset"), [(5, 50), (0, 50), (0, 0)])

@@ -32,6 +32,7 @@ from rules.remedies.remedy_commands import (
     rescue_if_moved,
     restart_hung,
 )
+from rules.remedies.start_conditions import before_a_start
 from rules.remedies.step import Act, does, may_restart, starts, waits
 from rules.rescue.disk_count import DiskCount
 
@@ -103,10 +104,11 @@ def election_steps(facts: Facts, state: Leaderless, voters: tuple[NodeFacts, ...
         # The voters' endpoints are not known: the quorum is static, or its log was never read.
         controllers = "controller" if len(state.refused) == 1 else "controllers"
         steps += [
+            *before_a_start(facts, ()),
             does(
                 f"# Start the {controllers} at {and_join(state.refused)}: connections are refused there",
                 (Act.START, (None,)),
-            )
+            ),
         ]
         if state.never_answered:
             steps.append(f"# If they run elsewhere, correct bootstrap of cluster {quorum.cluster} in the configuration")

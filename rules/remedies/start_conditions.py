@@ -168,7 +168,8 @@ def _may_run(facts: Facts, node: NodeId) -> bool:
     """Returns whether a node's process runs, or may run behind an endpoint that does not answer."""
     broker, controller = facts.quorum.brokers.get(node), facts.nodes.get(node)
     of_broker = broker is not None and broker.alive
-    return of_broker or (controller is not None and controller.process is not Process.DOWN)
+    runs = of_broker or (controller is not None and controller.process is not Process.DOWN)
+    return runs or node in facts.nodes.fetching
 
 
 def resolve_names_first(facts: Facts) -> tuple[str, ...]:

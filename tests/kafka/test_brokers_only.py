@@ -126,7 +126,7 @@ def test_leader_behind_the_firewall_is_monitor_blind_and_not_no_leader(
     def leader_is_unreachable() -> dict[str, Any]:
         leader, checked = checked_without_the_leader(lab, tmp_path / "kraftwatch.yaml", FIREWALL)
         assert [one["rule"] for one in checked["findings"]] == ["monitor-blind"]
-        assert f"Controller {leader} does not answer here, but " in checked["findings"][0]["summary"]
+        assert f"Controller {leader}, the leader, does not answer here, but " in checked["findings"][0]["summary"]
         return checked
 
     checked = eventually(leader_is_unreachable, within_s=60)

@@ -76,6 +76,7 @@ def test_the_events_of_a_log_by_kafka_match_the_counts_that_kafka_wrote() -> Non
         "broker-changed": written["BROKER_REGISTRATION_CHANGE_RECORD"],
         "controller-registered": written["REGISTER_CONTROLLER_RECORD"],
         "feature-level-set": written["FEATURE_LEVEL_RECORD"],
+        "grant-set": written["ACCESS_CONTROL_ENTRY_RECORD"],
         "kraft-version-set": sidecar["control_by_type"]["KRAFT_VERSION"],
         "leader-changed": sidecar["control_by_type"]["LEADER_CHANGE"],
         "log-advanced": 1,

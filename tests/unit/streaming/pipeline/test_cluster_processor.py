@@ -103,7 +103,7 @@ def test_changed_thresholds_apply_to_a_state_that_the_worker_keeps() -> None:
 
 @pytest.mark.parametrize("restarted", [True, False], ids=["restarted worker", "same worker"])
 def test_a_failing_rule_blinds_no_other_rule(restarted: bool) -> None:
-    cluster = OneCluster({**thresholds_for({}), "voter-lagging": Thresholds(values={"hold": 0, "clear": 10})})
+    cluster = OneCluster({**thresholds_for({}), "voter-log-regressed": Thresholds(values={"hold": 0, "clear": 10})})
     for _ in range(8):
         cluster.batch(leaderless(), restarted=restarted)
     for _ in range(2):
@@ -116,7 +116,7 @@ def test_a_failing_rule_blinds_no_other_rule(restarted: bool) -> None:
     (quarantined,) = cluster.taken("quarantine")
     body = json.loads(quarantined.body)
     assert (quarantined.name, body["sequence"]) == ("8-1", 8)
-    assert body["reason"].startswith("could not be evaluated: rule voter-lagging: KeyError in rules.")
+    assert body["reason"].startswith("could not be evaluated: rule voter-log-regressed: KeyError in rules.")
 
 
 def test_a_state_that_cannot_be_evaluated_is_reported_and_keeps_its_last_status() -> None:

@@ -357,7 +357,7 @@ def dialled(lab: Lab, folder: Path, number: int, case: Case, kafka: Path | None)
     file = folder / "controller.properties"
     file.write_text("".join(f"{name}={value}\n" for name, value in values.items() if value or name not in _EMPTY))
     row = witness(file, timeout_s=3.0, attempts=Attempts(), kafka=kafka)
-    if row.not_dialled is not None:
+    if row.not_dialled:
         return UNKNOWN
     (peer,) = row.peers
     return {Reached.YES: REACHED, Reached.UNKNOWN: UNKNOWN}.get(peer.reached) or f"no: {peer.step}"

@@ -189,14 +189,15 @@ def _config_set(at: RecordPosition, values: Values) -> Event | None:
     """Returns the min.insync.replicas of a topic, of the cluster or of one broker, or a throttle; None for another
     key."""
     kind, resource, value = values["resource_type"], values["resource_name"], values["value"]
-    if kind not in _THROTTLES or not (kind == _TOPIC or not resource or resource.isdecimal()):
+    # The other keys of a broker are not looked at, whatever its id is.
+    if kind not in _THROTTLES or values["name"] not in {MIN_ISR, *_THROTTLES[kind]}:
+        return None
+    if kind == _BROKER and resource and not resource.isdecimal():
         return None
     broker = None if kind == _TOPIC or not resource else valid_node("broker id", int(resource))
     topic = resource if kind == _TOPIC else None
     if values["name"] in _THROTTLES[kind]:
         return ThrottleSet(at=at, topic=topic, broker=broker, setting=values["name"], is_set=value is not None)
-    if values["name"] != MIN_ISR:
-        return None
     if value is not None and not is_min_isr(MIN_ISR.encode(), value.encode()):
         # Overwritten by a kraftwatch that did not need it.
         return None
@@ -209,7 +210,7 @@ def _config_set(at: RecordPosition, values: Values) -> Event | None:
 _MECHANISMS: Final[Mapping[int, str]] = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 """Kafka's ScramMechanism."""
 _MOST_OF_A_USER = 200
-"""Characters of a user's name; a longer one is told from others by its hash."""
+"""Characters of a user's name; a longer one is known by its hash."""
 
 
 def _acl(at: RecordPosition, values: Values, *, is_set: bool) -> Event:

@@ -28,11 +28,12 @@ from typing import Final, NamedTuple
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import Finding, Plain, RuleResult, Severity, Thresholds, hold
-from rules.formatting import and_join, plural, topic_text
+from rules.formatting import and_join, numbered, plural, topic_text
 from rules.model.history import ElectedRecovered, Recovery
 from rules.model.identifiers import Millis
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_topic
+from rules.remedies.step import Act, Action, Ends, Plan, Step
 from rules.rule import Rule
 
 _KEPT_MS: Final = Millis(3_600_000)
@@ -91,7 +92,6 @@ def _finding(facts: Facts, violations: list[_RecoveryViolation]) -> Finding:
     replicas = {
         node for recovery in quorum.recovering if recovery.topic_id == first.topic_id for node in recovery.replicas
     }
-    keep = f"broker {and_join(leaders)}" if leaders else "the brokers that hold them"
     return Finding(
         subject=Subject("topic", name),
         severity=Severity.CRITICAL,
@@ -107,10 +107,20 @@ def _finding(facts: Facts, violations: list[_RecoveryViolation]) -> Finding:
         starts=tuple(sorted(replicas - {*leaders})),
         remedy=(
             *((describe_topic(facts, name, leaders),) if first.topic is not None else ()),
-            f"# Keep {keep} running: only the leader's log is known to be the partition's",
+            _keep_running(facts, violations),
             "# Save a dump of the metadata log around these offsets and report them to the Kafka project",
         ),
     )
+
+
+def _keep_running(facts: Facts, violations: list[_RecoveryViolation]) -> Step:
+    """Returns the step that keeps the leaders running which no other alert wants stopped first."""
+    leaders = sorted({one.of.leader for one in violations if one.of.leader is not None} - facts.to_be_stopped)
+    recover = [one.of.leader for one in violations if isinstance(one.of, Recovery)]
+    until = tuple(Action(Act.JOIN, leader) for leader in leaders if leader in recover)
+    keep = numbered("broker", leaders) if leaders else "the brokers that hold them"
+    text = f"# Keep {keep} running: only the leader's log is known to be the partition's"
+    return Step(text, Plan(forbids=tuple(Action(Act.STOP, leader) for leader in leaders), until=until, ends=Ends.RECORDS))
 
 
 def _evidence(violation: _RecoveryViolation) -> dict[str, Plain]:

@@ -73,9 +73,9 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each registration of a controller that does not take part in the quorum."""
     quorum = facts.quorum
     poll = needed(quorum.poll)
-    voters = {row.key.id for row in poll.voters} | quorum.voter_ids
+    voters = poll.voter_ids | quorum.voter_ids
     listed: list[Plain] = [*sorted(voters)]
-    present = voters | {row.key.id for row in poll.observers}
+    present = voters | poll.observers_by_id.keys()
     for node, registration in sorted(quorum.controllers.items()):
         if node in present:
             continue

@@ -69,7 +69,7 @@ def _finding(quorum: Quorum, poll: Poll, side: str, skew_ms: Millis) -> Finding:
     leader = poll.leader_id
     at_least_ms = max((step for step in _STEPS if skew_ms + _ANSWER_MS >= step), default=Millis(0))
     by = f"at least {ms_text(at_least_ms)} " if at_least_ms else ""
-    others = [node for node in sorted({row.key.id for row in poll.voters}) if node != leader]
+    others = [node for node in sorted(poll.voter_ids) if node != leader]
     return Finding(
         subject=Subject("controller", leader),
         severity=Severity.WARNING,

@@ -49,7 +49,7 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each node that fetches and is neither a voter nor registered."""
     quorum = facts.quorum
     poll, hidden = needed(quorum.poll), facts.hides_records
-    known = {*quorum.voter_ids, *(row.key.id for row in poll.voters), *quorum.controllers, *quorum.brokers}
+    known = {*quorum.voter_ids, *poll.voter_ids, *quorum.controllers, *quorum.brokers}
     for node, keys in facts.nodes.fetching.items():
         if node not in known and hidden:
             yield UnknownResult(subject=Subject("node", node), why=f"node {node} {HIDDEN}")

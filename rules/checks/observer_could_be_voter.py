@@ -97,7 +97,7 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 
 def _eligible(quorum: Quorum, committed: VoterSet, poll: Poll, thresholds: Thresholds) -> list[Replica]:
-    without_vote = quorum.controllers.keys() - committed.ids - {row.key.id for row in poll.voters}
+    without_vote = quorum.controllers.keys() - committed.ids - poll.voter_ids
     just_removed = {
         removal.key.id
         for removal in quorum.removals
@@ -117,7 +117,7 @@ def _not_listed_yet(quorum: Quorum, committed: VoterSet, poll: Poll) -> list[Rep
     last fetch, so the observer may fetch again within that time.
     """
     listed_now = {row.key for row in (*poll.voters, *poll.observers)}
-    voter_ids = committed.ids | {row.key.id for row in poll.voters}
+    voter_ids = committed.ids | poll.voter_ids
     return [
         key
         for key, history in sorted(quorum.histories.items(), key=lambda pair: str(pair[0]))

@@ -47,7 +47,7 @@ LAG = Threshold(
 def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each broker that is alive and lags or does not fetch."""
     poll = needed(facts.quorum.poll)
-    voter_ids = {row.key.id for row in poll.voters}
+    voter_ids = poll.voter_ids
     for node, broker in sorted(facts.quorum.brokers.items()):
         if not broker.alive or node in voter_ids:
             continue

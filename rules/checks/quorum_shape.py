@@ -114,7 +114,7 @@ def _voters(quorum: Quorum) -> list[NodeId] | None:
     if quorum.committed is not None:
         return sorted(quorum.voter_ids)
     poll = fresh_poll(quorum)
-    return sorted({row.key.id for row in poll.voters}) if poll else None
+    return sorted(poll.voter_ids) if poll else None
 
 
 _Advice: TypeAlias = tuple[Severity, str, str]

@@ -120,7 +120,8 @@ def _keep_running(facts: Facts, violations: list[_RecoveryViolation]) -> Step:
     until = tuple(Action(Act.JOIN, leader) for leader in leaders if leader in recover)
     keep = numbered("broker", leaders) if leaders else "the brokers that hold them"
     text = f"# Keep {keep} running: only the leader's log is known to be the partition's"
-    return Step(text, Plan(forbids=tuple(Action(Act.STOP, leader) for leader in leaders), until=until, ends=Ends.RECORDS))
+    stop = tuple(Action(Act.STOP, leader) for leader in leaders)
+    return Step(text, Plan(forbids=stop, until=until, ends=Ends.RECORDS))
 
 
 def _evidence(violation: _RecoveryViolation) -> dict[str, Plain]:

@@ -77,7 +77,7 @@ def _voters(facts: Facts) -> list[NodeId]:
     if quorum.committed is not None:
         return sorted(quorum.voter_ids)
     poll = facts.nodes.poll
-    return sorted({row.key.id for row in poll.voters}) if poll else []
+    return sorted(poll.voter_ids) if poll else []
 
 
 def _finding(facts: Facts, scram: list[NodeId], logins: dict[NodeId, str], voters: int) -> Finding:

@@ -84,7 +84,7 @@ def _configured_voters(facts: Facts) -> Iterable[Finding]:
         return
     usual = Counter(voters.values()).most_common(1)[0][0]
     different = sorted(node for node, one in voters.items() if one != usual)
-    apart, led = facts.two_majorities, frozenset(row.key.id for row in poll.voters)
+    apart, led = facts.two_majorities, poll.voter_ids
     grouped: dict[str, list[NodeId]] = {}
     for node, text in sorted(lists.items()):
         grouped.setdefault(text, []).append(node)

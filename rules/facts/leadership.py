@@ -332,7 +332,7 @@ class WhoLeads:
     def _voting(self, following: Iterable[LeaderView]) -> set[Asked]:
         """Returns the followers that are voters and reachable where the others dial them; all if none are known."""
         if not self.quorum.voters:
-            polled = {row.key.id for row in self.quorum.poll.voters} if self.quorum.poll else set[NodeId]()
+            polled = self.quorum.poll.voter_ids if self.quorum.poll else set[NodeId]()
             voters = [view for view in following if not polled or view.node is None or view.node in polled]
             return self.at(view.endpoint for view in voters)
         followers = {view.node for view in following}

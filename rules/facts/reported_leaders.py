@@ -133,4 +133,4 @@ def voters_fetching(quorum: Quorum) -> tuple[frozenset[NodeId], tuple[NodeId, ..
     if poll is None:
         return NO_VOTERS
     fetching = {row.key.id for row in poll.voters if following(quorum, poll, row.key).fetches}
-    return frozenset(fetching), tuple(sorted({row.key.id for row in poll.voters} - fetching))
+    return frozenset(fetching), tuple(sorted(poll.voter_ids - fetching))

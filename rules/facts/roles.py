@@ -17,7 +17,7 @@ from rules.model.quorum import Quorum
 
 def known_controllers(quorum: Quorum) -> frozenset[NodeId]:
     """Returns every controller that the log or the poll names: voters, and registered controllers without a vote."""
-    polled = {row.key.id for row in quorum.poll.voters} if quorum.poll else set()
+    polled = quorum.poll.voter_ids if quorum.poll else set()
     return frozenset({*polled, *quorum.controllers, *quorum.voter_ids})
 
 

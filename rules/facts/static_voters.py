@@ -44,7 +44,7 @@ def voter_lists(quorum: Quorum) -> Mapping[NodeId, str]:
         for _, probe in sorted(quorum.probes.items())
         if probe.quorum_voters and quorum.is_current(probe.observed_at_ms, quorum.ages.probe_ms)
     }
-    led = frozenset(row.key.id for row in poll.voters)
+    led = poll.voter_ids
     if poll.leader_id not in lists and any(_ids(text) != led for text in lists.values()):
         lists[poll.leader_id] = ",".join(map(str, sorted(led)))
     return lists
@@ -98,7 +98,7 @@ def unregistered_since(nodes: Nodes, node: NodeId) -> Millis | None:
 def _voters(quorum: Quorum) -> frozenset[NodeId]:
     if quorum.kraft_version != 0 or quorum.poll is None:
         return frozenset()
-    return frozenset(row.key.id for row in quorum.poll.voters)
+    return quorum.poll.voter_ids
 
 
 def _own_list(nodes: Nodes, node: NodeId) -> str | None:

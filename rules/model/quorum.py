@@ -189,7 +189,7 @@ class Quorum:
     @property
     def voting_ids(self) -> frozenset[NodeId]:
         """The node ids of `voters`, or of the newest poll's where the log has none, as in a static quorum."""
-        return self.voter_ids or frozenset(row.key.id for row in (self.poll.voters if self.poll else ()))
+        return self.voter_ids or (self.poll.voter_ids if self.poll else frozenset())
 
     @property
     def is_static(self) -> bool:

@@ -62,6 +62,11 @@ class Poll:
         """The keys of the leader's latest voter set."""
         return frozenset(row.key for row in self.voters)
 
+    @cached_property
+    def voter_ids(self) -> frozenset[NodeId]:
+        """The node ids of the leader's latest voter set."""
+        return frozenset(row.key.id for row in self.voters)
+
 
 def _by_id(rows: Iterable[Replica]) -> Mapping[NodeId, tuple[Replica, ...]]:
     found: dict[NodeId, list[Replica]] = {}

@@ -426,9 +426,7 @@ class Machine(MachineState):
         known, poll, committed = self.leadership.epoch, self.poll_history.newest, self.visible_image.committed
         if view.leader_id is None or view.leader_epoch is None or known is None or view.leader_epoch <= known:
             return
-        voters = (
-            committed.ids if committed is not None else {row.key.id for row in poll.voters} if poll else frozenset()
-        )
+        voters = committed.ids if committed is not None else poll.voter_ids if poll else frozenset()
         named = view.leader_epoch, view.leader_id
         views = self.probe_state.leader_views.values()
         naming = {one.node for one in views if one.this_cluster and (one.leader_epoch, one.leader_id) == named}

@@ -49,7 +49,7 @@ def _poll(quorum: Quorum, poll: Poll, times: Times) -> Iterator[Fact]:
         words.append(f"{seconds(poll.clock_ahead_ms)} ahead of this host's clock")
     if poll.cluster_id != quorum.cluster_id:
         words.append(f"cluster id {known(poll.cluster_id)}")
-    if set(poll.nodes) != {row.key.id for row in poll.voters}:
+    if set(poll.nodes) != poll.voter_ids:
         words.append(f"endpoints of nodes {listed(poll.nodes)}")
     yield Fact("poll", ", ".join(words))
     recorded = {one.key.id: one.endpoints for one in quorum.voters}

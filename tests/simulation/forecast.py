@@ -138,7 +138,7 @@ def answers_of(quorum: Quorum, thresholds: Mapping[str, Thresholds]) -> Iterator
     """Yields what safe-to-restart and what-if say of each voter."""
     state, controllers = cluster_state(quorum, thresholds), controllers_of_quorum(Facts(quorum))
     members = {one.key.id for one in controllers.electorate.electors}
-    for node in sorted(members | ({row.key.id for row in quorum.poll.voters} if quorum.poll else set())):
+    for node in sorted(members | (quorum.poll.voter_ids if quorum.poll else set())):
         restart = evaluate_restart(state, node)
         yield Answer(RESTART, node, restart.safe, "; ".join((*map(str, restart.against), *restart.unknown)) or "SAFE")
         alone = frozenset({node})

@@ -75,8 +75,8 @@ def hold_text(rule: DeclaredRule) -> str:
 def markdown(rule: DeclaredRule) -> str:
     """Returns the page of one rule."""
     page = page_of(rule)
-    facts = f"`{rule.id}`: {', '.join(severities(rule))}. [Silence it](index.md#silence-it)."
-    parts = [f"# {rule.title}", facts, page.lead]
+    facts = f"`{rule.id}` ({', '.join(severities(rule))})."
+    parts = [f"# {rule.title}", f"{facts} {page.lead}"]
     for heading, text in page.sections.items():
         parts += [f"## {heading}", linked(text, of=rule)]
     usual = shared()
@@ -88,8 +88,9 @@ def markdown(rule: DeclaredRule) -> str:
     ]
     parts.append("## Thresholds")
     if own:
-        rows = [f"| `{each.name}` | {default_of(each)} | {each.meaning.removeprefix(_HOLD)} |" for each in own]
-        parts.append(table("| name | default | meaning |", rows).rstrip())
+        parts.append(
+            "\n".join(f"- `{each.name}` {default_of(each)}: {each.meaning.removeprefix(_HOLD)}" for each in own)
+        )
     if others:
         parts.append(f"[As in other rules](index.md#thresholds): {', '.join(others)}.")
     if rule.inhibited_by:

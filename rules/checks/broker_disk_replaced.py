@@ -10,8 +10,7 @@ What it means
     The alert fires for an hour, and as long as a broker with another replica has not started since: its copy can still
     be saved. It resolves when the broker has registered the former directories again, or the topics are deleted.
 
-    In a log without directories (before Kafka 3.7) this cannot be seen. Nor can what happened before the monitor
-    started, or in a gap of which it read only a snapshot: a snapshot records no history.
+    In a log without directories (before Kafka 3.7) this cannot be seen. Nor can what a snapshot does not record.
 
 What to do
     1. Copy the directories that the alert names before their brokers start.

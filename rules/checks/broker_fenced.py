@@ -13,10 +13,8 @@ What it means
       other brokers: each of these partitions has one replica less until they are moved or the broker is back.
     - Info: the broker left by a controlled shutdown and has not come back.
 
-    The severity is one step higher if no registered broker is alive, because the cluster serves no client (the alert
-    then fires after a minute), or if the broker may hold the only copy of acknowledged records after an unclean
-    election: an alert that fires already is then sent again, in the second case with the directories to copy before the
-    broker starts.
+    The severity is one step higher if no registered broker is alive (the alert then fires after a minute), or if the
+    broker may hold the only copy of acknowledged records after an unclean election.
 
 What to do
     1. If the alert says so, copy the named directories before the broker starts. After an unclean election it may hold

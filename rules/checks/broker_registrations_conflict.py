@@ -4,31 +4,23 @@ What it means
     Kafka registers a broker with the advertised.listeners that it names, and does not compare them with those of the
     others. Both are alive, and no metric of Kafka shows it.
 
-    - Two brokers advertise one address, or a broker that of a controller's listener. Whoever is sent to one of them
-      reaches the process that listens there, which is the other one or none: requests for the partitions that the wrong
-      one leads fail or time out, from clients and from the brokers that replicate them. Kafka unfences a broker whose
-      address leads to a controller all the same: it dials the controllers itself. Two controllers with one address
-      cannot both be reached by the others.
+    - Two brokers advertise one address, or a broker that of a controller's listener. Requests for the partitions that
+      the wrong one leads fail or time out, from clients and from the brokers that replicate them. Two controllers with
+      one address cannot both be reached by the others.
     - A broker advertises a loopback address (localhost, 127.0.0.1, ::1) at a listener at which others advertise hosts:
       whoever is sent there connects to its own host. Kafka uses the host of `listeners` if advertised.listeners is not
-      set, and takes what it is given. A listener at which all brokers do is for clients on their hosts, and not
-      reported.
+      set.
     - Brokers have a listener of one name with different security protocols. A client has one protocol, so the
       connections to some of them fail, and between the brokers if it is the inter.broker.listener.name.
     - A broker has no listener of a name that most others have. Clients that use that listener get no address of the
       leader for the partitions that this broker leads (LISTENER_NOT_FOUND, LEADER_NOT_AVAILABLE).
-    - Some brokers have a rack (broker.rack) and others none. Kafka counts all without one as one rack, and places a
-      replica of as many partitions there as in each other rack: such a broker gets more replicas than the others, and
-      may be in a rack that has a replica already. kafka-reassign-partitions.sh makes no plan then.
+    - Some brokers have a rack (broker.rack) and others none. Kafka counts all without one as one rack: such a broker
+      gets more replicas than the others, and may be in a rack that has a replica already.
     - A broker registered with another rack than before, in which there are other brokers already, as when a pod is
-      started in another zone. Kafka does not move its replicas: those of one partition may be in one rack now, which a
-      failure of this rack takes together. Racks that are all renamed are not reported.
+      started in another zone. Kafka does not move its replicas: those of one partition may be in one rack now.
 
-    Only brokers that are alive are compared, and controllers that fetch: an address may pass from a node that is down
-    to another one. What is added in a rolling restart is missing at some brokers until its end: the threshold `roll`
-    allows for that, and for a listener whose protocol is changed.
-
-    Two brokers with one directory id are not compared: Kafka refuses the second registration.
+    Only brokers that are alive are compared, and controllers that fetch. The threshold `roll` allows for what a rolling
+    restart adds.
 
 What to do
     1. One address of two nodes: find out which of them listens there (node.id in its configuration). Correct the

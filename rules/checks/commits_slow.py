@@ -5,8 +5,7 @@ What it means
     ISR, a new leader for the partitions of a broker that failed. In a healthy quorum that takes milliseconds. While
     this alert fires, each takes as much longer; nothing is lost, and no partition is offline for it.
 
-    The time is that of Kafka's metric commit-latency-avg, as polls show it: how long the voter that completes the
-    majority has lagged, on average over about half a minute. One pause of a second or ten does not fire.
+    The time is that of Kafka's metric commit-latency-avg, as polls show it, on average over about half a minute.
 
     If an election is near, the alert is critical: a voter that gets no answer to a fetch within
     controller.quorum.fetch.timeout.ms (2 s) starts one, and then nothing is committed until it ends.

@@ -22,8 +22,7 @@ What it means
 
 What to do
     1. If the controllers were formatted again, stop every broker first, and start none.
-    2. Leave every other node as it is, and copy the `__cluster_metadata-0` directory of each controller and broker:
-       one of them may still hold the lost records.
+    2. Leave every other node as it is, and copy the `__cluster_metadata-0` directory of each controller and broker.
     3. Find out which controller was restored or rebuilt, and who did it.
     4. Compare the copies: `kraftwatch rescue plan` prints where each log ends, which one is the most complete, and
        whether a broker has records that no controller has; `kraftwatch data decode` the records from the reported
@@ -34,9 +33,8 @@ What to do
        does not use the data in `-stray`, and a broker with the former log refuses it.
 
 What not to do
-    Do not start a broker with the former metadata: controllers that were restored or formatted again use the same epoch
-    numbers again, so the broker may take the new log for the end of its own. Do not restart or format any further node:
-    a node that truncates its log to follow the new leader destroys a copy.
+    Do not start a broker with the former metadata: it may take the new log for the end of its own. Do not restart or
+    format any further node: a node that truncates its log to follow the new leader destroys a copy.
 """
 
 import shlex

@@ -6,8 +6,7 @@ What it means
     - `controller N`: one of several voters does not answer the monitor (its login or TLS fails, a permission is denied
       there, or it is silent) while others do, and it fetches. If it becomes the leader, the quorum is not observed. A
       voter that is down, or whose recorded endpoint is stale, is reported by the rules for that instead.
-      Also one that fetches and answers no new connection of the monitor: whether the other controllers could connect to
-      it, and get its vote, is unknown then.
+      Also one that fetches and answers no new connection of the monitor.
     - `connections`: no voter answers a new connection of the monitor, while those that are open are answered: the path
       from this host changed, or something limits connections.
 

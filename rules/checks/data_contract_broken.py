@@ -8,23 +8,18 @@ What it means
 
     Six contracts are checked on every row; `audit-violations` reports the others:
 
-    - `every-record-decodes`: bytes are damaged, or a record holds values that no known Kafka writes. Records of an
-      unknown type or version are no violation: `unknown-records` reports them. What a controller itself serves damaged
-      is `metadata-log-damaged`.
+    - `every-record-decodes`: bytes are damaged, or a record holds values that no known Kafka writes.
     - `every-row-can-be-applied`: kraftwatch failed on a row and skipped it; the state lacks what the row reports.
     - `no-offset-is-passed-over`: rows of the metadata log are missing. It is applied up to there, and `monitor-blind`
       says that it is not current, until it is read again.
     - `every-rule-can-be-evaluated`: rules failed and are unknown; the other rules are evaluated.
     - `every-status-can-be-rendered`: alerts are sent; the page and /metrics show an older status.
     - `every-state-can-be-read`: the cluster's stored state was damaged, and the cluster started with a new one. Alerts
-      that can still be read keep firing; what the log had shown is unknown until it is read again from its beginning
-      or a snapshot.
+      that can still be read keep firing.
 
     With `source: kafka`, an alert with the subject `rows of NAME: WHAT` of the cluster `kraftwatch` is about the topic
-    of a relay: rows of that cluster were refused and changed no state. A relay's clock or addresses are wrong, or
-    another program has its credential. `messages of topic NAME partition N`: messages of no monitored cluster.
-
-    Each broken contract is one alert.
+    of a relay: rows of that cluster were refused and changed no state. `messages of topic NAME partition N`: messages
+    of no monitored cluster.
 
 What to do
     1. Run `kraftwatch data audit` with the job's --checkpoint: it checks all stored data against every contract.

@@ -9,9 +9,8 @@ What it means
     timeouts that are too short.
 
     The start of a controller explains the last election by which it lost the leadership, and the one that it won just
-    before it registered: a rolling restart is no churn. Starts of other controllers explain nothing
-    (`node-restarting`). Below metadata.version 3.7 the log has no starts: restarts explain as many elections as there
-    are voters.
+    before it registered: a rolling restart is no churn. Below metadata.version 3.7 the log has no starts: restarts
+    explain as many elections as there are voters.
 
     The leader epoch jumps if one election skips more epochs than elections fit into the time before it: a controller
     that was cut off raised its epoch with each election it could not win, and took the leadership from the working

@@ -9,8 +9,7 @@ What it means
     - Warning, also while all voters are in sync: the reserve was missing for 40 % of the last 15 minutes, and a voter
       failed three times or more.
 
-    The result is unknown while enough voters are in sync, and it is not known of one of them whether the other
-    controllers can use it: it denies what they send, or rejects the monitor.
+    The result is unknown while it is not known of a voter in sync whether the other controllers can use it.
 
     A quorum of one or two voters never tolerates a failure: see `quorum-shape`. If only voters whose disk was replaced
     are missing, `voter-disk-replaced` fires instead.
@@ -76,7 +75,6 @@ SHARE = Threshold(
     meaning="the quorum has no reserve if it had none for this much of the window: the alert fires without the hold. "
     "Six minutes of fifteen are three times the hold",
 )
-
 
 _SEVERAL = 3
 """A voter that had so many outages within the window fails again and again; an upgrade may restart it twice."""

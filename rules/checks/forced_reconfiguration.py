@@ -10,17 +10,11 @@ What it means
     confirmed, unless at least half of an even number of disks was left. `committed-metadata-lost` has what kraftwatch
     itself had read of it.
 
-    kraftwatch cannot distinguish another forced change that arrives inside a snapshot from changes made one by one, and
-    does not report it.
-
 What to do
     1. Find out who forced the change. If no operator did, treat it as an intrusion.
     2. If the change was intended, bring the set back to three or five voters, one at a time.
     3. `kraftwatch what-if` shows which failures the new set survives. `kraftwatch rescue plan` shows, from copies of
        the disks, which nodes still hold the former set and where each log ends.
-
-    `kraftwatch rescue apply` with `--initial-controllers` changes endpoints only, never which nodes are voters: it does
-    not fire this alert.
 
 What not to do
     Do not start controllers of the former set with their old disks: they still use the former set. Two of three could

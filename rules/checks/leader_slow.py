@@ -10,11 +10,11 @@ What it means
     broker whose heartbeats wait for broker.session.timeout.ms (9 s) is fenced.
 
     A voter follows late if half of the polls of a minute find it a second behind or more. It is in sync, and records
-    are committed without it, so nothing waits yet. Once another voter is down, each commit waits for this one, and the
-    elections that follow wait for its disk. A leader that lost the lead because its disk is slow looks like this.
+    are committed without it. Once another voter is down, each commit waits for this one, and the elections that follow
+    wait for its disk. A leader that lost the lead because its disk is slow looks like this.
 
-    The time is the average of about half a minute, as the monitor's own polls take it: a slow path to the leader, or a
-    monitor whose host is busy, looks the same.
+    The time is the average of about half a minute. A slow path to the leader, or a monitor whose host is busy, looks
+    the same.
 
 What to do
     1. Send a request to the leader from another host: the step below. If it is answered at once, check the path and the
@@ -58,7 +58,6 @@ SLOW = Threshold(
     meaning="how long the leader takes to answer a poll on average, in steps of 0.1 s. A leader in another region "
     "answers in 0.1 to 0.2 s",
 )
-
 
 _LATE_MS: Final = Millis(1_000)
 """How far behind the leader half of the polls of a minute find a voter that follows late. An idle follower is half

@@ -3,8 +3,7 @@
 What it means
     Bytes that the active controller sent are no sound record batch: a checksum (CRC-32C) does not match, or a header
     (length, base offset, leader epoch, magic), which the checksum does not cover, cannot be true. The controller has
-    read it from its disk like that: TCP has a checksum of its own, and kraftwatch checks the bytes before it stores
-    them. The quorum works on, because each controller has the metadata in its memory.
+    read it from its disk like that. The quorum works on, because each controller has the metadata in its memory.
 
     - A replica that must read the batch gets no further: a new or wiped one, or one that starts from an older state. It
       fetches the batch again and again, and its log repeats "Failed to append the records with the batch header" with a
@@ -17,13 +16,11 @@ What it means
       leader. That repairs it, if the other voters have these records.
     - Kafka's start does not find a damaged base offset, epoch or magic, so it repairs nothing. With a base offset that
       is much too large the process ends ("Split operation is only permitted for segments with overflow").
-    - A controller whose newest snapshot is damaged does not start again: its process ends with a
-      CorruptRecordException ("Got exception while starting SharedServer").
+    - A controller whose newest snapshot is damaged does not start again ("Got exception while starting SharedServer").
 
-    kraftwatch goes on with the next sound batch, if the controller sends one; a snapshot whose damaged length hides it
-    is read no further, until there is a newer one or another controller leads. It lacks what the damaged ones hold,
-    unless only a header is damaged, and reads the log again when another controller leads. The alert resolves when the
-    controller has registered again since, which it does at its start (unless that repairs nothing), or after an hour.
+    kraftwatch goes on with the next sound batch, if the controller sends one, and reads the log again when another
+    controller leads. The alert resolves when the controller has registered again since, which it does at its start
+    (unless that repairs nothing), or after an hour.
 
 What to do
     1. Copy the `__cluster_metadata-0` directory of the controller before it is restarted.

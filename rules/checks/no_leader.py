@@ -7,17 +7,12 @@ What it means
     is possible: no topic is created, no broker joins, no partition gets a new leader, although every process may look
     healthy. Produce and fetch continue where a partition's leader is alive, until the next broker fails.
 
-    The alert is one until something is committed: leaders that are elected and resign again change its text. The
-    active controller writes a NoOpRecord every half second (KIP-835), so a healthy quorum commits twice a second even
-    when it is idle. If NoOps are switched off (metadata.max.idle.interval.ms=0), an idle log ends at its high
-    watermark, and nothing is missing.
+    The alert is one until something is committed: leaders that are elected and resign again change its text. A healthy
+    quorum commits twice a second even when it is idle (NoOpRecord, KIP-835), unless NoOps are switched off.
 
-    An election takes one or two seconds and does not fire this alert. If kraftwatch only cannot observe the quorum
-    (timeouts, names, permissions), `monitor-blind` fires instead. So it does while a voter that may lead was not
-    reached: a controller that answers that another one leads reports no missing leader, and refused connections at
-    addresses that are configured and not recorded show only that the configuration is out of date. The same holds if
-    a majority of the controllers reject kraftwatch's login. If a majority of the voters follow a leader, the quorum has
-    one, even if that leader does not answer kraftwatch: this alert does not fire, or it resolves.
+    If kraftwatch only cannot observe the quorum (timeouts, names, permissions, a login that a majority rejects),
+    `monitor-blind` fires instead; also while a voter that may lead was not reached. If a majority of the voters follow
+    a leader, the quorum has one, even if that leader does not answer kraftwatch.
 
     Where no leader has answered yet, because kraftwatch was started during the outage, only `bootstrap` is known. The
     alert fires if three controllers or more are configured and all of them refuse connections, but for fewer names that
@@ -25,25 +20,13 @@ What it means
     they do not lead, and so many of the others refuse that no majority is left. With fewer addresses `monitor-blind`
     fires: there may be other controllers.
 
-    A controller that answered at an address that is not recorded, such as another name of its host, counts as itself
-    there: several of its addresses are one voter, and it is down if all of them refuse connections and its recorded
-    endpoint cannot be observed. kraftwatch recognizes it if it leads, or with DESCRIBE_CONFIGS on CLUSTER.
-
-    A leader whose endpoint refuses connections is down: its followers remember it, and name it. So this alert also
-    fires if a firewall refuses kraftwatch's connections to the leader alone; one that drops them does not look like it.
+    Several addresses of one controller are one voter. A leader whose endpoint refuses connections is down; this alert
+    also fires if a firewall refuses kraftwatch's connections to the leader alone, or drops those to a majority of the
+    voters.
 
     Where the hosts of controllers report to the job what they see (`kraftwatch witness`), the alert says who does not
-    reach whom, at which step and why: why elections are in vain, or why nobody fetches from the one who is elected.
-    What a controller denied when it last answered is kept: who is denied ends, and a start alone ends the same way.
-
-    A controller whose authorizer denied what the others send, when it last answered, is named although it is down: each
-    controller that it denied has ended.
-
-    If a majority of the voters started after a leader last answered, and reject kraftwatch's login since, they may
-    reject each other too: the alert fires, or goes on, and says so.
-
-    If connections to a majority of the voters time out, where they were accepted before, this alert may fire although
-    one of them leads.
+    reach whom, at which step and why. A controller whose authorizer denied what the others send, when it last answered,
+    is named although it is down: each controller that it denied has ended.
 
 What to do
     A leader is elected within seconds once a majority of the voters run and reach each other at the endpoints recorded
@@ -51,9 +34,8 @@ What to do
 
     1. Start the controllers that are down.
     2. A controller that accepts connections and does not answer is hung: take a thread dump of it, then restart it.
-       If connections to it time out, check its host first. One that answers late runs: its disk or host is slow, and
-       if several do, what they share. Each vote and each new leader waits for the disk, longer than an election lasts.
-       A restart does not help.
+       If connections to it time out, check its host first. One that answers late runs: its disk or host is slow, and a
+       restart does not help.
     3. Restore names and ports that were removed: the endpoints in the log count, not those in the configuration.
     4. Replace a certificate that the other controllers do not accept: expired, for another host name, or not of a
        trusted certificate authority.
@@ -78,9 +60,7 @@ What to do
 
     If a host is lost and its disk is not, start the controller from that disk at the same endpoint. If so many voters
     are gone for good, with their disks, that no majority can run, new endpoints do not help. `kraftwatch rescue plan
-    --lost` makes a quorum of the voters that are left: of an even number of voters, half of the disks have everything
-    that was committed; otherwise committed metadata that only the lost disks had is lost, and the plan says what is
-    known of it before anything is written.
+    --lost` makes a quorum of the voters that are left, and says before anything is written what may be lost.
 
 What not to do
     Do not format or wipe a controller to "start afresh": a majority of the logs is the cluster's metadata.

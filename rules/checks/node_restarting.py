@@ -8,32 +8,22 @@ What it means
     - It started three times or more within 15 minutes.
     - A broker registered three times or more, however far apart, and was not unfenced in between: it ends at each
       start, before it serves.
-    - It started four times or more within a day, about equally far apart, and no planned restart explains them. A
-      broker that left by a controlled shutdown, after five minutes or more, was restarted on purpose, and so was a node
-      while the others of its kind were restarted as often, up to twice an hour and eight times a day.
+    - It started four times or more within a day, about equally far apart, and no planned restart explains them, such as
+      a controlled shutdown or restarts of the others as often.
 
     A controller that starts each time just after another one was elected in its place ends when it loses the lead, or
-    while it leads; the alert says so. If it voted for its successor each time, it ran when it lost the lead.
+    while it leads; the alert says so.
 
-    Nodes that are restarted in turn without an end, each as if planned, are `restarts-without-end`: from three rounds
-    on, one start of a node in each is not counted here, if a broker left by a controlled shutdown before it, or if a
-    controller does not end each time that it loses the lead.
+    A rolling restart, or an upgrade that restarts each node twice, does not fire. Nor do three rolling restarts: while
+    most other nodes start as often, six starts of a node are reported. Nodes that are restarted in turn without an end
+    are `restarts-without-end`. A broker whose process runs on while its heartbeats are interrupted is
+    `broker-flapping`.
 
-    A rolling restart, or an upgrade that restarts each node twice, does not fire. Nor do three rolling restarts, such
-    as those that replace a listener: while most other nodes start as often, six starts of a node are reported. A
-    broker whose process runs on while its heartbeats are interrupted is `broker-flapping`.
-
-    A start is a registration, not the node's first, with a new incarnation id. A node that is controller and broker is
-    one process. A controller also counts by the monitor's probes: its endpoint accepted connections again after it had
-    refused them, or it refuses them and fetched again after a pause. So one is found that ends before it registers, for
-    example with a damaged snapshot, in a version that lacks a finalized feature, or below metadata.version 3.7, where
-    the log has no starts of controllers; also while so many do that no leader is elected. An endpoint that refuses
-    connections is tried ten times a second, for an hour after it last accepted one.
-
-    A node that ends before it accepts a connection or fetches looks to everybody else as if it were down:
-    `voter-lagging`, whose steps say that it may be started again and again. Only its host knows: where `kraftwatch
-    witness` reports to the job, each row has when the node's process began, and three rows that show another process
-    than the one before are three starts.
+    A start is a registration with a new incarnation id. A controller also counts by the monitor's probes: its endpoint
+    accepted connections again after it had refused them. So one is found that ends before it registers, for example
+    with a damaged snapshot, or in a version that lacks a finalized feature. A node that ends before it accepts a
+    connection looks as if it were down (`voter-lagging`): only its host knows, where `kraftwatch witness` reports to
+    the job.
 
     The alert resolves when the node has not started for 15 minutes, or for twice the longest time between these starts.
 

@@ -3,24 +3,17 @@
 What it means
     Kafka records these as states of the cluster that are meant to pass. While one lasts, what follows it has to wait:
 
-    - A reassignment of partitions (KIP-455): each one waits for new replicas to copy the partition. It never ends if a
-      new replica's broker is down or was unregistered, if the copies are throttled too much, or if the partition has no
-      leader. Until then the data is stored twice, and tools that balance the cluster leave it as it is.
+    - A reassignment of partitions (KIP-455). It never ends if a new replica's broker is down or was unregistered, if
+      the copies are throttled too much, or if the partition has no leader. Until then the data is stored twice.
     - Replication throttles that are left while no partition is reassigned: lists of replicas of a topic, or rates of
-      brokers. `kafka-reassign-partitions.sh --verify` removes them at the end, and `--cancel` does; both give up at a
-      broker that is down. A list and a rate together slow down each replica that catches up, also after a failure:
-      warning. One without the other slows nothing until the next one is set: info.
-    - A controlled shutdown: the broker has asked to leave and takes no new leadership. The active controller lets it
-      stop when it leads no partition and every other broker that is alive has applied the metadata up to then. One that
-      does not apply it holds every shutdown. After 300 s the broker gives up and stops nevertheless.
-    - A migration from ZooKeeper (KIP-866): before it, the controllers wait for all brokers to register; in it, the
-      metadata is written to both. It must have ended before an upgrade to Kafka 4.0, which has no ZooKeeper. Until no
-      broker is registered in ZooKeeper mode, it must not be finalized, which info says from its beginning on. If it was
-      nevertheless, the active controller no longer sends metadata to those brokers: a critical alert names them.
-
-    Other temporary states have rules of their own: `broker-fenced` (a start that does not end), `voter-change-stuck`,
-    `version-drift` (an upgrade that stopped halfway), `open-transaction`, `partition-stuck-recovering`,
-    `observer-lagging` and `voter-lagging` (catching up for more than an hour), `node-not-registered`.
+      brokers. `kafka-reassign-partitions.sh --verify` and `--cancel` remove them, and give up at a broker that is down.
+      A list and a rate together slow down each replica that catches up, also after a failure: warning. One without the
+      other slows nothing until the next one is set: info.
+    - A controlled shutdown: the active controller lets the broker stop when it leads no partition and every other
+      broker that is alive has applied the metadata up to then. After 300 s the broker gives up and stops nevertheless.
+    - A migration from ZooKeeper (KIP-866) must have ended before an upgrade to Kafka 4.0, and must not be finalized
+      before no broker is registered in ZooKeeper mode. If it was nevertheless, the active controller no longer sends
+      metadata to those brokers: a critical alert names them.
 
 What to do
     - Reassignment: start the brokers that the alert names, or cancel it. If all of them run, see whether a replication

@@ -12,9 +12,8 @@ What it means
     min.insync.replicas is read from the metadata log: the topic's own, else the default of the cluster. What only
     server.properties has is not known, and 1 is assumed. Where KIP-966 is on, as in new clusters from Kafka 4.1 on, the
     files of the brokers do not count: the active controller has written *its own* value into the log as the default of
-    the cluster, 1 unless its file says more. Compare it (`kafka-configs.sh --describe --entity-type brokers
-    --entity-default`): with 1 no broker's alert fires, and one replica alone acknowledges records. Set `min_isr` of the
-    cluster in the configuration to what the files have: an information says then that less counts.
+    the cluster, 1 unless its file says more (`kafka-configs.sh --describe --entity-type brokers --entity-default`). Set
+    `min_isr` of the cluster in the configuration to what the files have: an information says then that less counts.
 
 What to do
     1. Bring the broker back, or its log directory.

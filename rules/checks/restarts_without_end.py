@@ -11,17 +11,11 @@ What it means
     - Up to three rolling restarts in a row: settings that change in three rolls need no more.
     - Rolling restarts with pauses: a pause ends the count that is longer than ten minutes and than four times what is
       usual between these restarts.
-    - The whole cluster restarted at once, however often, as by hand or after a power failure. The log shows it: a
-      majority of the brokers is fenced at the same time, and controllers register once a majority of them runs, so that
-      a majority registers within seconds.
+    - The whole cluster restarted at once, however often.
 
-    If a person restarts all nodes in turn four times without a pause, the alert fires too: the log does not tell this
-    from what an operator does.
-
-    The log's starts of the last day are counted, 32 of each node and 1,024 of all brokers: three rounds must fit in. It
-    has no starts of controllers below metadata.version 3.7.
-
-    The alert resolves when no node was restarted for as long as such a pause.
+    If a person restarts all nodes in turn four times without a pause, the alert fires too. The log's starts of the last
+    day are counted; it has no starts of controllers below metadata.version 3.7. The alert resolves when no node was
+    restarted for as long as such a pause.
 
 What to do
     1. Find out what restarts the nodes: the operator's log, the events of the pods, the scheduler, the configuration

@@ -17,15 +17,14 @@ What it means
     a pod that is down often has no DNS name. This rule reports it only if no leader could be elected.
     Without a leader, `no-leader` reports the endpoints and inhibits this rule.
 
-    A voter that accepts connections and does not answer them, or drops them while it answers an older one, may have no
-    file descriptor or thread left. This rule reports it while another voter's endpoint answers; if none does, the path
-    from the monitor's host may be the cause, and `controller-not-observed` reports it.
+    A voter that accepts connections and does not answer them may have no file descriptor or thread left. This rule
+    reports it while another voter's endpoint answers; if none does, the path from the monitor's host may be the cause,
+    and `controller-not-observed` reports it.
 
     A certificate counts against the voter if kraftwatch accepts that of another voter, or if its dates are wrong by the
     leader's clock too. If kraftwatch accepts no certificate at all, its own truststore or clock may be wrong: this rule
-    is then unknown, and `monitor-blind` or `controller-not-observed` reports what cannot be observed. So it is for a
-    certificate that only is not of an authority in kraftwatch's ssl_cafile, while its voter fetches: authorities are
-    replaced one controller after the other, and kraftwatch's file may be the one that was not extended.
+    is then unknown. So it is for a certificate of an authority that kraftwatch's ssl_cafile lacks, while its voter
+    fetches: authorities are replaced one controller after the other.
 
 What to do
     1. Do not restart anything yet.
@@ -35,7 +34,6 @@ What to do
        controller and broker. Remove the old names only then.
     4. If a certificate is wrong: replace the certificate of that controller, and restart this controller alone. While
        it is wrong the other voters cannot reach the controller: it gives no vote, and they cannot fetch from it.
-
     5. If it serves no new connections: free its file descriptors or threads, or restart this controller alone.
 
     A single changed endpoint needs no action if the controller can reach the leader's recorded endpoint: the controller

@@ -10,15 +10,12 @@ What it means
     time out. A leader that hears from no majority resigns within seconds: then `no-leader` fires instead. While the
     change is pending no later record is committed: `no-leader` fires too, as part of the same incident.
 
-    The alert also fires for a controller that is removed from the voters again and again: its changes commit, and do
-    not end. With controller.quorum.auto.join.enable=true (Kafka 4.2 and later) two processes with one node.id do this:
-    one removes the other's directory, and the other adds itself again, about every second. Half of the time the quorum
-    has one voter less.
+    The alert also fires for a controller that is removed from the voters again and again. With auto-join (Kafka 4.2 and
+    later) two processes with one node.id do this: one removes the other's directory, and the other adds itself again.
 
-    One return is enough if the same directory is a voter again within ten seconds of its removal: with auto-join a
-    controller that was removed while it runs adds itself. Whoever removed it and goes on as if it were gone, with its
-    shutdown or the removal of the next one, leaves the quorum with one voter less than it counts on. A disk that is
-    replaced has another directory, and is not meant.
+    One return is enough if the same directory is a voter again within ten seconds of its removal: a controller with
+    auto-join that was removed while it runs adds itself, and the quorum has one voter less than its operator counts on
+    once it stops.
 
 What to do
     1. Count the majority of the new set: with the added voter, without the removed one.

@@ -10,17 +10,12 @@ What it means
       another voter fails now, a majority without these records can elect a leader, and committed metadata is lost
       (KIP-595, KIP-853).
     - Warning: the voter has fetched all records again. The quorum is as safe as before, but the cause is not known, and
-      the next start may empty the directory again. Nothing that a controller answers shows that the cause was found, so
-      the warning lasts a week while the voter votes with this directory: acknowledge it when you have found the cause.
-      It ends when the controller is removed from the voters, or in a dynamic quorum when it votes with a new directory
-      id.
+      the next start may empty the directory again. The warning lasts a week while the voter votes with this directory:
+      acknowledge it when you have found the cause.
 
-    Only the end of its log shows it. Once the voter has caught up, neither its row of DescribeQuorum nor its
-    registration differs from that of a controller which was only restarted: a static quorum records no directory ids,
-    and only the leader sees a fetch of a snapshot. kraftwatch polls once a second, and six times a second in the first
-    day in which a voter of a static quorum does not fetch: a log that catches up between two polls is not observed. If
-    the high watermark decreased too, the whole quorum was restored: `committed-metadata-lost` or
-    `raft-invariant-broken` fires instead.
+    Only the end of its log shows it, and only until the voter has caught up: kraftwatch polls once a second, six times
+    a second while a voter of a static quorum does not fetch. If the high watermark decreased too, the whole quorum was
+    restored: `committed-metadata-lost` or `raft-invariant-broken` fires instead.
 
 What to do
     1. Stop and restart no other controller until this voter has caught up.

@@ -4,29 +4,25 @@ What it means
     These are alerts of the cluster `kraftwatch`, which is the job itself. The subject says what is wrong:
 
     - `clusters`: nothing is observed of three clusters or more that are at least half of all, since about the same
-      time and for reasons that a broken host explains (nothing answers in time, no route, no names). This host is
-      probably cut off: one alert lists them, and people are not notified of each.
-    - `relay of NAME`: with `source: kafka`, the relay's topic was read to its end, and no row of that cluster was there
-      for a minute that could be used. No rule is evaluated for the cluster until rows arrive.
+      time: this host is probably cut off. One alert lists them, and people are not notified of each.
+    - `relay of NAME`: with `source: kafka`, no row of that cluster that could be used was in the topic for a minute. No
+      rule is evaluated for the cluster until rows arrive.
     - `rows of NAME: PART`, `messages of TOPIC`: rows in a relay's topic were refused, because PART of them is not what
-      the relay of that cluster writes. They change no state. The alert fires for half an hour after the newest one.
-    - `log of NAME`: rows of that cluster's metadata log take longer to evaluate than a batch may, for 30 s. Its alerts
-      are late until the rest is evaluated; alerts of other clusters are not.
-    - `evaluation`: observations are evaluated ten seconds or more after they were made, for a minute. All alerts are
-      late by as much.
-    - `topic`: for a minute the job has evaluated nothing, because the brokers of the relays' topic do not answer.
-      Nothing is lost: it goes on from there.
+      the relay of that cluster writes. They change no state.
+    - `log of NAME`: rows of that cluster's metadata log take longer to evaluate than a batch may. Its alerts are late;
+      alerts of other clusters are not.
+    - `evaluation`: observations are evaluated ten seconds or more after they were made. All alerts are as late.
+    - `topic`: the brokers of the relays' topic do not answer. Nothing is lost: the job goes on from there.
     - `spark`, `checkpoint`, `cores`, `disk`: for a minute Spark has completed no batch, because it fails or hangs (the
       job starts it again), the file system of its checkpoint does not answer, its cluster gives the job no core, or the
-      disk of the job's folder is full. Nothing is lost. After a minute the understudy, in the job's own process,
-      evaluates all rules on the same observations until Spark has caught up.
+      disk of the job's folder is full. The understudy, in the job's own process, evaluates all rules meanwhile.
     - `executors`: some of the job's executors are lost.
-    - `cluster id ID`: several configured clusters have this id. Images and tutorials ship ids, and disks are copied.
-      kraftwatch keeps their alerts apart by their names; Kafka does not keep the clusters apart: a broker or a client
-      that is sent to the wrong one is accepted there.
-    - `id of NAME`: that cluster answers, and its cluster id is not known: the job began before the cluster did, which
-      does not name its id to this principal. It is monitored; another cluster at its addresses would be, too.
-    - `clock`: the clock of this host was set by half a minute or more. Holds count by the monotonic clock, so no alert
+    - `cluster id ID`: several configured clusters have this id. kraftwatch keeps their alerts apart by their names;
+      Kafka accepts a broker or a client that is sent to the wrong one.
+    - `id of NAME`: that cluster answers, and does not name its id to this principal. Another cluster at its addresses
+      would be monitored, too.
+    - `clock`: the clock of this host was set by half a minute or more. No alert fires or resolves because of it; times
+      in alerts from before are wrong by as much.
       fires or resolves because of it; but times in alerts from before are wrong by as much.
 
 What to do

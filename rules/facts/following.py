@@ -134,8 +134,17 @@ def fetches_slowly(quorum: Quorum, poll: Poll, row: Replica) -> bool:
     A replica that fails had caught up when it last fetched. One whose fetches take longer than Kafka's request timeout
     of two seconds connects again, repeats them every few seconds, and gets no further.
     """
-    age, lag, ages = fetch_age_ms(poll, row), lag_ms(poll, row), quorum.ages
+    age, ages = fetch_age_ms(poll, row), quorum.ages
+    lag = lag_ms(poll, row) if row.last_caught_up_ms is not None else _led_for_ms(quorum, poll)
     return age is not None and age <= ages.repeated_ms and (lag is None or lag - age > ages.fetch_ms)
+
+
+def _led_for_ms(quorum: Quorum, poll: Poll) -> Millis | None:
+    """Returns for how long the leader has led, by its clock: a replica without a time has not caught up for as long."""
+    now_ms = poll.leader.last_fetch_ms if poll.leader else None
+    elections = (one for one in reversed(quorum.history.elections) if one.leader_epoch == poll.leader_epoch)
+    elected = next(elections, None)
+    return None if now_ms is None or elected is None else Millis(max(0, now_ms - elected.timestamp_ms))
 
 
 def majority_lag_ms(lags_ms: Iterable[int | None]) -> int | None:

@@ -1,16 +1,19 @@
 """Builds the documentation as a static site: `python -m tests.docs_site FOLDER`.
 
+For programs that read text, each page has a twin in Markdown (`metrics/index.md`), and `llms.txt` lists them.
+
 The documents are also read in the repository, where links may name files outside docs. On the site such a link becomes
 the file's name, the start page replaces README.md, and CONTRIBUTING.md and CHANGELOG.md are pages. So the site is built
 from a copy, by zensical, which checks the links between pages and their anchors.
 """
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ from rules.evaluate import ALL_RULES
 ROOT = Path(__file__).parents[1]
 TOP_LEVEL_PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 """Documents in the top folder of the repository, and their pages on the site."""
+_TARGET = re.compile(r"\]\((?P<path>[^)#\s:]+)(?P<anchor>#[^)\s]*)?\)")
 _LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<path>[^)#\s:]+)(?P<anchor>#[^)\s]*)?\)")
 
 
@@ -50,6 +54,37 @@ def build(to: Path) -> None:
             raise DocsError(re.sub(r"\x1b\[[0-9;]*m", "", built.stderr).partition("Traceback")[0])
         shutil.rmtree(to, ignore_errors=True)
         shutil.copytree(work / "site", to)
+        write_twins(work / "docs", settings, to)
+
+
+def write_twins(documents: Path, settings: Mapping[str, Any], to: Path) -> None:
+    """Writes the Markdown of each page beside it, with links to other twins, and llms.txt (https://llmstxt.org)."""
+    lines = [f"# {settings['site_name']}", "", f"> {settings['site_description']}", ""]
+    for page in pages(settings["nav"]):
+        markdown = (documents / page).read_text(encoding="utf-8")
+        twin = to / twin_of(page)
+        twin.write_text(with_twin_links(markdown, twin.parent.relative_to(to), Path(page).parent), encoding="utf-8")
+        title = next((line.removeprefix("# ") for line in markdown.splitlines() if line.startswith("# ")), page)
+        lines.append(f"- [{title}]({twin_of(page)})")
+    (to / "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def twin_of(page: str) -> str:
+    """Returns the place of a page's Markdown: that of its HTML, with another ending."""
+    return page if Path(page).name == "index.md" else f"{page.removesuffix('.md')}/index.md"
+
+
+def with_twin_links(markdown: str, folder: Path, page_folder: Path) -> str:
+    """Returns a page with its links relative to its twin's folder, those to pages as links to their twins."""
+
+    def twin_link(link: re.Match[str]) -> str:
+        if "//" in link["path"]:
+            return link[0]
+        target = os.path.normpath(page_folder / link["path"])
+        target = twin_of(target) if target.endswith(".md") else target
+        return f"]({os.path.relpath(target, folder)}{link['anchor'] or ''})"
+
+    return _TARGET.sub(twin_link, markdown)
 
 
 def copy_documents(folder: Path) -> None:

@@ -182,7 +182,6 @@ def _play(sinks: list[str] | None, listen: str | None) -> None:
     from streaming.cli.output import print_progress
     from streaming.config import host_port
     from streaming.demo.recorded_incident import CLUSTER, PLAYED_S, WHAT, PlayedIncident, incident_rows
-    from streaming.pipeline.notifying import Notifying
     from streaming.status.status_store import StatusStore
     from streaming.web.api import api
     from streaming.web.fleet_view import FleetView
@@ -196,8 +195,7 @@ def _play(sinks: list[str] | None, listen: str | None) -> None:
         config = resolve_config(named, {"sinks": sinks, "listen": listen, "checkpoint": str(folder)})
         stopped, store = stack.enter_context(SignalFlag(*STOP)), StatusStore([CLUSTER])
         opened = [entry.section.open(config.links, config.store_place) for entry in config.sinks]
-        notifying = Notifying(Ledger(job_database(folder)), opened, store=store)
-        incident = PlayedIncident(notifying, store)
+        incident = PlayedIncident(Ledger(job_database(folder)), opened, store)
         if config.listen is not None:
             view = FleetView(store=store, now_ms=lambda: incident.now_ms)
             server = stack.enter_context(Server(host_port(config.listen), [pages(view), api(view)]))
@@ -206,6 +204,7 @@ def _play(sinks: list[str] | None, listen: str | None) -> None:
         recorded_s = (rows[-1].observed_at_ms - rows[0].observed_at_ms) / 1_000
         print_progress(f"What a real quorum showed in {recorded_s:.0f} s, in {PLAYED_S:.0f} s: {WHAT}.")
         incident.play(rows, stopped.wait)
+        print_progress("Your own cluster: kraftwatch check --cluster prod=c1:9093,c2:9093,c3:9093 (its controllers)")
         if config.listen is not None and not stopped.is_set():
             print_progress("The recording has ended. The page is shown until ^C.")
             stopped.wait()

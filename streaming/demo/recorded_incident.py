@@ -12,7 +12,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from connectors.delivery.ledger import Ledger
 from connectors.observations.observation import Observation, ObservationKind, Urgency
+from connectors.sinks.sink import Sink
 from rules.evaluate import thresholds_for
 from rules.firing import Firing
 from rules.model.identifiers import Millis
@@ -52,13 +54,13 @@ def row_of(line: bytes | str, sequence: int = -1) -> Observation:
 class PlayedIncident:
     """An incident that is being played."""
 
-    def __init__(self, notifying: Notifying, store: StatusStore) -> None:
+    def __init__(self, ledger: Ledger, sinks: Sequence[Sink], store: StatusStore) -> None:
         """`store` is that of the page: it has the cluster `CLUSTER`."""
         self.now_ms = Millis(0)
         """The time in the recording."""
         holds = {f"{rule}.hold": HOLD_S for rule in ("broker-fenced", "failure-tolerance")}
         self._monitor = ClusterMonitor(ClusterSettings(name=CLUSTER, thresholds=thresholds_for(holds)))
-        self._notifying, self._store = notifying, store
+        self._notifying, self._store = Notifying(ledger, sinks, store=store, clock=lambda: self.now_ms), store
         self._firing: Firing | None = None
 
     def play(self, rows: Sequence[Observation], wait: Callable[[float], bool]) -> None:

@@ -64,6 +64,7 @@ class Notifying:
         holds: Callable[[Millis], Sequence[Hold]] | None = None,
         deadline_s: float = 10.0,
         patience_s: float = 1.0,
+        clock: Callable[[], Millis] = wall_ms,
     ) -> None:
         """Begins to notify, unless another job may.
 
@@ -76,12 +77,13 @@ class Notifying:
             holds: returns the silences and acknowledgements in force at a time.
             deadline_s: the longest duration of one call to one sink.
             patience_s: how long a batch waits for all its sinks together.
+            clock: the present time; that of a recording which is played.
 
         Raises:
             UsageError: two sinks have the same name.
         """
         self.ledger, self.store, self._sinks = ledger, store, sinks
-        self._deadline_s, self._patience_s = deadline_s, patience_s
+        self._deadline_s, self._patience_s, self._clock = deadline_s, patience_s, clock
         self.role: Role = role or OnlyJob()
         self._job, self._holds = job, holds
         self._job_failure: str | None = None
@@ -168,7 +170,7 @@ class Notifying:
     def send(self) -> DeliveryReport:
         """Records what changed and calls the sinks."""
         with self._lock:
-            now_ms = wall_ms()
+            now_ms = self._clock()
             report = self._sent(now_ms)
             self.store.put_delivery(report, self.ledger.history, at_ms=now_ms)
             return report
@@ -180,7 +182,7 @@ class Notifying:
         """
         with self._lock:
             if self._delivery is not None:
-                self._delivery.settle(wall_ms())
+                self._delivery.settle(self._clock())
             then()
 
     def _begin(self) -> Dispatcher:

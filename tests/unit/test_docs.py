@@ -81,6 +81,16 @@ def test_links_pictures_and_anchors_of_all_pages_exist(site: Path) -> None:
             assert target not in pages or unquote(parts.fragment) in pages[target].anchors, f"{file}: {address}"
 
 
+def test_each_page_has_a_twin_in_markdown_that_llms_txt_lists(site: Path) -> None:
+    pages = {file.parent for file in site.rglob("index.html")}
+    listed = {site / link["path"] for link in LINK.finditer((site / "llms.txt").read_text())}
+
+    assert listed == {folder / "index.md" for folder in pages}
+    for twin in listed:
+        for link in LINK.finditer(twin.read_text()):
+            assert not link["path"] or (twin.parent / link["path"]).exists(), f"{twin.relative_to(site)}: {link[0]}"
+
+
 @pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"])
 def test_links_of_the_top_level_pages_are_valid(name: str) -> None:
     for link in LINK.finditer((ROOT / name).read_text()):

@@ -11,7 +11,6 @@ from connectors.delivery.ledger import Ledger
 from connectors.sinks.jsonl import JsonlSink
 from connectors.store.tables import job_database
 from streaming.demo.recorded_incident import CLUSTER, INCIDENT, PlayedIncident, incident_rows
-from streaming.pipeline.notifying import Notifying
 from streaming.status.status_store import StatusStore
 
 
@@ -23,8 +22,7 @@ class Played:
 
     def __post_init__(self) -> None:
         self.store, self.file = StatusStore([CLUSTER]), self.folder / "alerts.jsonl"
-        notifying = Notifying(Ledger(job_database(self.folder)), [JsonlSink(self.file)], store=self.store)
-        self.incident = PlayedIncident(notifying, self.store)
+        self.incident = PlayedIncident(Ledger(job_database(self.folder)), [JsonlSink(self.file)], self.store)
 
     def alerts(self, state: str) -> list[Any]:
         lines = [json.loads(line) for line in self.file.read_text().splitlines()]
@@ -45,6 +43,9 @@ def test_the_alerts_of_its_faults_fire_and_that_of_the_broker_resolves(played: P
     )
     assert sorted(fired) == [("broker-fenced", "broker 102"), ("failure-tolerance", "quorum")]
     assert resolved == [("broker-fenced", "broker 102")]
+    (fenced,) = (one for one in played.alerts("firing") if one["rule"] == "broker-fenced")
+    assert "receives no heartbeats from it" in fenced["summary"]
+    assert [one["late_ms"] for one in played.alerts("firing")] == [None, None]
     newest = played.store.newest(CLUSTER)
     assert newest is not None
     assert [one.rule for one in newest.status.findings] == ["failure-tolerance"]

@@ -45,7 +45,7 @@ def test_the_alerts_of_its_faults_fire_and_that_of_the_broker_resolves(played: P
     assert resolved == [("broker-fenced", "broker 102")]
     (fenced,) = (one for one in played.alerts("firing") if one["rule"] == "broker-fenced")
     assert "receives no heartbeats from it" in fenced["summary"]
-    assert [one["late_ms"] for one in played.alerts("firing")] == [None, None]
+    assert not any("late_ms" in one for one in played.alerts("firing"))
     newest = played.store.newest(CLUSTER)
     assert newest is not None
     assert [one.rule for one in newest.status.findings] == ["failure-tolerance"]

@@ -3,9 +3,10 @@
 What it means
     The log was truncated below an offset that a majority had already acknowledged, or was rewritten there in a newer
     epoch. Raft does not allow this (KIP-595), so something outside Kafka caused it: a controller's disk was restored
-    from an older copy, a majority of the disks was wiped, or the quorum was rebuilt by hand. In a static quorum it is
-    enough that new controllers, with empty disks, elect a leader by another `controller.quorum.voters` before the
-    former controllers have it: scaling from one controller to three can do so.
+    from an older copy, a majority of the disks was wiped, or the quorum was rebuilt by hand. If it was
+    `kraftwatch rescue apply --lost`, also of a static quorum, the leader's epoch shows it, and the alert says so. In a
+    static quorum it is enough that new controllers, with empty disks, elect a leader by another
+    `controller.quorum.voters` before the former controllers have it: scaling from one controller to three can do so.
 
     Topics, configurations and ACLs that were created since then may no longer exist, although Kafka confirmed them to
     the clients. The quorum looks healthy, and Kafka itself does not report the loss. The alert fires for an hour.
@@ -40,7 +41,7 @@ What not to do
 import shlex
 from collections.abc import Iterable, Sequence
 
-from rules.facts.new_quorum import formatted_again_ms
+from rules.facts.new_quorum import begins_with_rescue, formatted_again_ms
 from rules.facts.other_quorums import metadata_losses
 from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Thresholds, hold
@@ -109,6 +110,23 @@ def _formatted_again(quorum: Quorum, began_ms: Millis) -> str:
 
 
 def _remedy(facts: Facts) -> Iterable[str]:
+    yield from _rescued() if begins_with_rescue(facts.quorum) else _restored(facts)
+    yield (
+        "# Then compare topics, configurations and ACLs with what should exist, and create again what is missing: a "
+        "topic that is created again has another topic id, and does not use the data in -stray"
+    )
+    yield from who_follows(facts)
+
+
+def _rescued() -> Iterable[str]:
+    yield COPY_METADATA_FIRST
+    yield (
+        "# If `kraftwatch rescue apply --lost`, which began this quorum as its epochs show, was run now, go on with "
+        "its plan; if that was long ago, find out which controller's disk was restored, wiped or rebuilt since"
+    )
+
+
+def _restored(facts: Facts) -> Iterable[str]:
     yield (
         "# If all controllers were formatted again or restored from older copies, stop every broker first and start "
         "none: it has the former metadata, and sets its partitions aside or works with topics that the controllers do "
@@ -125,11 +143,6 @@ def _remedy(facts: Facts) -> Iterable[str]:
         "# If not, move __cluster_metadata-0 of every broker away while the broker is stopped, then start it: it "
         "fetches the log again, and keeps the data of topics that are missing in directories that end in -stray"
     )
-    yield (
-        "# Then compare topics, configurations and ACLs with what should exist, and create again what is missing: a "
-        "topic that is created again has another topic id, and does not use the data in -stray"
-    )
-    yield from who_follows(facts)
 
 
 def _is_static(quorum: Quorum) -> bool:

@@ -1,10 +1,11 @@
-"""Whether the whole quorum was formatted again with the old cluster id, or may be restored from older copies.
+"""Whether the whole quorum was formatted again with the old cluster id, rescued, or may be restored from older copies.
 
 A loss is observed by a job that had read what was lost. What was observed for the first time afterwards shows less.
 """
 
 from rules.model.ages import REMEMBERED_MS
-from rules.model.identifiers import Millis
+from rules.model.history import rebuilt_between
+from rules.model.identifiers import Epoch, Millis
 from rules.model.membership import is_same_quorum
 from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
@@ -30,6 +31,17 @@ def formatted_again_ms(quorum: Quorum) -> Millis | None:
     age_ms = newest - max(begins)
     known_for_ms = quorum.now_ms - min(history.first_seen_at_ms for history in known)
     return max(begins) if age_ms <= REMEMBERED_MS and known_for_ms > age_ms + _MARGIN_MS else None
+
+
+def begins_with_rescue(quorum: Quorum) -> bool:
+    """Returns whether the newest election is the first one that the log has since `rescue apply --lost`.
+
+    Its epoch shows that, in a static quorum too. After a later snapshot it may be another election.
+    """
+    return any(
+        rebuilt_between(newest.previous_epoch or Epoch(0), newest.leader_epoch)
+        for newest in quorum.history.elections[-1:]
+    )
 
 
 def may_be_restored(quorum: Quorum) -> bool:

@@ -164,6 +164,26 @@ def test_the_monitor_names_the_way_and_says_what_was_done(lab: MakeLab, tmp_path
     assert not [each for each in monitor.alerts if each.rule == "epoch-churn"], monitor.alert_lines()
 
 
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("static", [False, True])
+def test_the_monitor_says_that_the_rescue_has_lost_what_it_had_read(lab: MakeLab, tmp_path: Path, static: bool) -> None:
+    quorum = lab(controllers=3, brokers=1, static=static, properties=AUTHORIZER)
+    with monitor_cluster(quorum, tmp_path / "monitor") as monitor:
+        monitor.start_scenario({})
+        survivor = quorum.followers[0]
+        quorum.kill(survivor)
+        quorum.create_topic("late")
+        end = quorum.await_leader().high_watermark
+        monitor.wait_for_quorum(lambda seen: (seen.last_offset or 0) >= end - 1)
+        lost = lose(quorum, 2, keep=survivor)
+        accepted = plan(quorum, [survivor, *quorum.brokers], lost, "--accept-loss")
+        PlanFollower(quorum, tmp_path).follow(steps_in_text(accepted.stdout))
+        fired = monitor.wait_for("committed-metadata-lost", within_s=60)
+
+    assert any("`kraftwatch rescue apply --lost`, which began this quorum" in step for step in fired.remedy)
+    assert not any("stop every broker first" in step for step in fired.remedy)
+
+
 def test_a_voter_that_answers_is_not_lost(lab: MakeLab, tmp_path: Path) -> None:
     quorum = lab(controllers=3, brokers=0)
     survivor, other = quorum.followers

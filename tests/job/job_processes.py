@@ -23,6 +23,11 @@ def processes(job: ConfiguredJob, wanted: Callable[[Sequence[str]], bool]) -> li
     return found
 
 
+def resume_if_running(process: psutil.Process) -> None:
+    with suppress(psutil.NoSuchProcess):
+        process.resume()
+
+
 def is_java(command: Sequence[str]) -> bool:
     return command[0].endswith("/java")
 

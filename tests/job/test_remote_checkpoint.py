@@ -3,15 +3,20 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow.dataset
 import pytest
 import yaml
 
 from deploy.lab.lab import Lab
+from tests.eventually import eventually
+from tests.in_background import in_background
 from tests.job.configured_job import section
+from tests.job.job_processes import assert_counts, resume_if_running
 from tests.job.other_python import python_without_kraftwatch
 from tests.job.relay_job import KEPT, assert_fired_and_resolved_once, delete_logs, reading_job
 from tests.job.relay_process import RelayProcess, counted
@@ -90,6 +95,66 @@ def test_workers_that_share_no_folder_with_the_driver(
             lab.resume(*lab.controllers[:2])
             job.wait_for("no-leader", "resolved")
         assert_fired_and_resolved_once(job)
+
+
+@pytest.mark.parametrize("silent", ["hdfs", "s3", "executors", "room"])
+def test_an_outage_is_notified_once_while_spark_lacks_what_it_needs(
+    silent: str, lab: Lab, relay: RelayProcess, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file system of its checkpoint does not answer, its executors are lost, or its cluster has no room."""
+    monkeypatch.setenv("PYSPARK_PYTHON", str(python_without_kraftwatch(folder)))
+    files, spark = tmp_path / "files", tmp_path / "spark"
+    with (s3 if silent == "s3" else hdfs)(files) as storage, standalone_cluster(spark, workers=1) as master:
+        job = reading_job(
+            relay,
+            lab,
+            tmp_path,
+            checkpoint=f"{storage.uri}/job",
+            work_dir=str(tmp_path / "work"),
+            master=master,
+            spark={**storage.settings, "spark.executor.memory": "512m"},
+        )
+        with ExitStack() as running:
+            running.callback(job.stop)
+            if silent == "room":
+                # It waits for the first batch.
+                running.enter_context(in_background(lambda _: job.start()))
+            else:
+                job.start()
+                eventually(lambda: assert_counts(job, "spark"), within_s=120)
+            with suspended(files if silent in ("hdfs", "s3") else spark / "worker-0"):
+                for executor in executor_processes(spark) if silent == "executors" else ():
+                    executor.kill()
+                job.wait_for("monitor-degraded")
+                with paused(lab):
+                    job.wait_for("no-leader", within_s=60)
+                    assert_counts(job, "understudy")
+                job.wait_for("no-leader", "resolved", within_s=60)
+            eventually(lambda: assert_counts(job, "spark"), within_s=240)
+            job.wait_for("monitor-degraded", "resolved", within_s=120)
+        assert_fired_and_resolved_once(job)
+
+
+@contextmanager
+def suspended(folder: Path) -> Iterator[None]:
+    """Suspends what runs in a folder or below it."""
+    found = [one for one in psutil.process_iter(["cwd"]) if Path(one.info["cwd"] or "/").is_relative_to(folder)]
+    assert found
+    with ExitStack() as resumed:
+        for one in found:
+            resumed.callback(resume_if_running, one)
+            one.suspend()
+        yield
+
+
+@contextmanager
+def paused(lab: Lab) -> Iterator[None]:
+    """Without a leader."""
+    lab.pause(*lab.controllers[:2])
+    try:
+        yield
+    finally:
+        lab.resume(*lab.controllers[:2])
 
 
 def test_export_of_a_topic_to_hdfs_and_to_s3(

@@ -95,10 +95,12 @@ def test_each_fault_is_notified_once_while_java_is_suspended_and_resolves(job: C
     assert {about: number for about, number in sent.items() if number > 1} == {}
 
 
-def test_a_fault_is_notified_while_spark_does_not_come_up(lab: Lab, tmp_path: Path) -> None:
-    """A configuration that changes meanwhile takes effect meanwhile."""
+@pytest.mark.timeout(1_500)
+@pytest.mark.parametrize("lasts_s", [0.0, pytest.param(600.0, marks=pytest.mark.long)])
+def test_a_fault_is_notified_while_spark_does_not_come_up(lasts_s: float, lab: Lab, tmp_path: Path) -> None:
+    """A configuration that changes meanwhile takes effect meanwhile. So long at least there is no Spark."""
     continues, second = tmp_path / "continues", tmp_path / "second.jsonl"
-    job = ConfiguredJob(folder=tmp_path / "job", bootstrap=(), name="test")
+    job = ConfiguredJob(folder=tmp_path / "job", bootstrap=(), name="test", start_s=500 + lasts_s)
     job.environment = {"JAVA_HOME": str(java_that_waits_for(continues))}
     clusters = [section("test", lab, hosts_file=str(lab.hosts_file))]
     job.write_config(clusters=clusters, thresholds=HOLDS)
@@ -119,9 +121,12 @@ def test_a_fault_is_notified_while_spark_does_not_come_up(lab: Lab, tmp_path: Pa
         eventually(lambda: assert_counts(job, "understudy"), within_s=30)
         eventually(lambda: health(job)["status"] == "waiting for spark", within_s=30)
 
-    def then_continues(_: Event) -> None:
+    def then_continues(ended: Event) -> None:
         try:
             fault()
+            # The time itself is the fault.
+            ended.wait(lasts_s)
+            assert (health(job)["status"], engine(job)) == ("waiting for spark", "understudy")
         finally:
             continues.touch()
 

@@ -3,7 +3,7 @@
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import psutil
@@ -16,7 +16,15 @@ from tests.chaos import small_disk
 from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, section
 from tests.job.delayed_java import java_that_waits_for
-from tests.job.job_processes import assert_works, health, is_driver, is_java, is_python_of_spark, processes
+from tests.job.job_processes import (
+    assert_works,
+    health,
+    is_driver,
+    is_java,
+    is_python_of_spark,
+    processes,
+    resume_if_running,
+)
 
 pytestmark = [pytest.mark.lab, pytest.mark.live, pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -177,8 +185,3 @@ def test_an_outage_is_notified_while_spark_hangs_which_is_started_again(
 
 def assert_logged(job: ConfiguredJob, text: str) -> None:
     assert job.logged(text)
-
-
-def resume_if_running(process: psutil.Process) -> None:
-    with suppress(psutil.NoSuchProcess):
-        process.resume()

@@ -348,6 +348,9 @@ def _missing(job: JobState, missing: MissingDependency) -> Finding:
     severity, consequence, remedy = _DEPENDENCIES[missing.name]
     if consequence == _UNDERSTUDY and not job.understudy_counts:
         consequence = _NOT_YET
+    elif consequence == _UNDERSTUDY and job.late_ms >= LATE_MS:
+        late = ms_text(job.late_ms)
+        consequence = f"the job's own process evaluates all rules of all clusters meanwhile, {late} late"
     return Finding(
         subject=Subject(missing.name),
         severity=severity,

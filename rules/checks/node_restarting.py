@@ -45,7 +45,7 @@ What not to do
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
@@ -180,12 +180,14 @@ class _Looping:
     unstable: frozenset[NodeId]
     """Those that may end again at any time."""
 
-    def forbids(self, facts: Facts, node: NodeId) -> bool:
-        """Returns whether another controller must not be restarted because of this one: without both, and without the
-        others that may end, there may be no majority.
+    def forbids(self, facts: Facts, node: NodeId) -> frozenset[NodeId]:
+        """Returns the voters that must not be restarted because of this one: without one of them and the voters that
+        may end there may be no majority. One without a vote may.
         """
-        voters = len(facts.quorum.voting_ids)
-        return node in self.unstable and voters - len(self.unstable) - 1 < majority(voters)
+        voters = facts.quorum.voting_ids
+        if node not in self.unstable or len(voters) - len(self.unstable) - 1 >= majority(len(voters)):
+            return frozenset()
+        return voters - {node} - facts.without_vote.keys()
 
 
 def _runs_on(facts: Facts, node: NodeId, starts: Sequence[_Start]) -> bool:
@@ -389,7 +391,7 @@ def _finding(
 ) -> Finding:
     quorum, window = facts.quorum, thresholds.ms(WINDOW.name)
     subject, broker = Subject(kind, node), quorum.brokers.get(node)
-    forbids = kind is NodeKind.CONTROLLER and looping.forbids(facts, node)
+    kept = looping.forbids(facts, node) if kind is NodeKind.CONTROLLER else frozenset[NodeId]()
     name = str(subject)
     within = starts[-1].timestamp_ms - starts[0].timestamp_ms <= window
     period = f"within {ms_text(window)}" if within else f"since {utc_text(starts[0].timestamp_ms)}"
@@ -419,12 +421,12 @@ def _finding(
             f"# Check what the supervisor of {name} says of the exits (systemd: systemctl status SERVICE; Kubernetes: "
             "kubectl describe pod POD): out of memory, a signal, a liveness probe",
             f"# Undo the last change of the configuration or version of {name}, if the starts began with it",
-            *_shutdown_steps(quorum, kind, node, forbids=forbids),
+            *_shutdown_steps(facts, kind, node, kept),
             *who_follows(facts, excluding=node if kind is NodeKind.CONTROLLER else None),
             *((*log_lines(facts), _RECORD) if kind is NodeKind.CONTROLLER else ()),
         ),
-        keep_running=facts.known_controllers - {node} if forbids else frozenset(),
-        past_failures=_past_failures(facts, node, starts, thresholds) if forbids else None,
+        keep_running=kept,
+        past_failures=_past_failures(facts, node, starts, thresholds) if kept else None,
     )
 
 
@@ -472,11 +474,12 @@ def _is_broker(facts: Facts, node: NodeId) -> bool:
     return node in facts.quorum.brokers and node not in facts.leftover_brokers
 
 
-def _shutdown_steps(quorum: Quorum, kind: NodeKind, node: NodeId, *, forbids: bool) -> Iterable[str]:
+def _shutdown_steps(facts: Facts, kind: NodeKind, node: NodeId, kept: Collection[NodeId]) -> Iterable[str]:
     if kind is NodeKind.BROKER:
         yield f"# If it does not become stable, shut broker {node} down until the cause is known"
-    elif forbids:
-        forbidden = do_not_restart(quorum.voting_ids - {node}, named="another controller")
+    elif kept:
+        others = facts.quorum.voting_ids - {node}
+        forbidden = do_not_restart(kept, named="another controller" if others == kept else "")
         yield keeps_running(statement("# ", forbidden, f" until controller {node} is stable"))
 
 

@@ -12,7 +12,8 @@ What it means
 What to do
     1. If the cluster is being migrated from ZooKeeper, check in the active controller's log whether the migration makes
        progress. If it does, wait.
-    2. If not, restart the active controller: the next active controller aborts the transaction.
+    2. If not, restart the active controller, if `kraftwatch safe-to-restart` permits it: the next active controller
+       aborts the transaction.
 
 What not to do
     Do not restart the active controller during a migration from ZooKeeper that still makes progress.
@@ -25,10 +26,10 @@ from rules.facts.quorum import Facts
 from rules.finding import Finding, RuleResult, Severity, Thresholds, hold
 from rules.formatting import plural, utc_text
 from rules.model.history import OpenTransaction
-from rules.model.identifiers import Millis
+from rules.model.identifiers import Millis, NodeId
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
-from rules.remedies.step import may_restart
+from rules.remedies.step import restart_if_safe
 from rules.rule import Rule
 
 
@@ -63,14 +64,20 @@ def _finding(facts: Facts, opened: OpenTransaction) -> Finding:
         remedy=(
             f"# Check in the log of {leader} why it does not end the transaction",
             "# If a migration from ZooKeeper is running and makes progress, wait until it ends",
-            may_restart(
-                f"# Otherwise restart {leader}: the next active controller aborts the transaction",
-                *(() if quorum.leader_id is None else (quorum.leader_id,)),
-            ),
+            _restart(quorum.leader_id),
             "# Check which controller is the leader",
             describe_status(facts),
         ),
         condition_age_ms=age,
+    )
+
+
+def _restart(leader: NodeId | None) -> str:
+    then = "the next active controller aborts the transaction"
+    if leader is None:
+        return f"# Otherwise restart the active controller, if `kraftwatch safe-to-restart` permits it: {then}"
+    return restart_if_safe(
+        f"# Otherwise restart controller {leader}, if `kraftwatch safe-to-restart {leader}` permits it: {then}", leader
     )
 
 

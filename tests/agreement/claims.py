@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from rules.alert import Alert
-from rules.claims.claim import Claim, Question
+from rules.claims.claim import NO, Claim, Question, of_each
 from rules.claims.statement import claims_of
 from rules.finding import Finding
 from rules.formatting import as_found
@@ -17,6 +17,7 @@ def all_claims(outputs: Outputs) -> tuple[Said, ...]:
     return (
         *_of_reported(outputs),
         *_said("status", outputs.status.claims, outputs),
+        *_of_needed(outputs),
         *_of_restarts(outputs),
         *_of_what_ifs(outputs),
         *_of_resolved(outputs),
@@ -48,6 +49,16 @@ def _says_the_cost(claim: Claim, reported: Alert | Finding, outputs: Outputs) ->
     restart = outputs.restarts.get(claim.node) if claim.question is Question.ADVISED and claim.node else None
     remedy = "\n".join(reported.remedy)
     return restart is not None and all(str(reason) in remedy for reason in restart.against)
+
+
+def _of_needed(outputs: Outputs) -> Iterator[Said]:
+    """Yields what alerts show of restarts: which nodes must run on, which brokers have what is in sync of too few."""
+    for one in outputs.evaluation.findings:
+        below = outputs.quorum.under_min_isr if one.rule == "partitions-under-min-isr" else ()
+        in_sync = (node for partitions in below for node, _ in partitions.others)
+        yield from _said(
+            f"{one.rule} {one.subject}", of_each(Question.RESTART, {*one.keep_running, *in_sync}, NO), outputs
+        )
 
 
 def _of_restarts(outputs: Outputs) -> Iterator[Said]:

@@ -4,12 +4,15 @@ Everything that the monitor has as committed is committed. Restart and redeliver
 fault causes an alert of NEVER, and after a complete recovery no alert is firing.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
 from connectors.observations.log_event import PartitionSet
 from rules.alert import Alert, AlertState
+from rules.answers.broker_restart import AffectedPartitions
+from rules.answers.refusal import Against
 from rules.evaluate import RULES, evaluate
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
@@ -17,9 +20,12 @@ from rules.model.quorum import Quorum
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.stored_topics import Assignment
+from streaming.status.restart_output import evaluate_restart
 from tests.agreement.agreement import AgreementCount
+from tests.agreement.outputs import cluster_state
 from tests.record_image import RecordImage, RecoveryBeginning
 from tests.simulation.ground_truth import BrokenInvariant, GroundTruth
+from tests.simulation.metadata import MIN_ISR
 from tests.simulation.simulated_monitor import RedeliveredMonitor, simulated_monitor
 
 BY_VOTERS = {rule.id for rule in RULES.values() if Need.VOTERS_RECORD in rule.needs}
@@ -122,6 +128,7 @@ class AlertChecker:
             self._same("the open transaction's offset", begun, opened)
             if self.rows % 20 == 0:
                 self._check_topics()
+                self._check_broker_restarts()
 
     def _check_recoveries(self) -> None:
         known = self.oracle.recovering
@@ -150,6 +157,19 @@ class AlertChecker:
             for position, one in self.oracle.partitions.items()
         }
         self._same("the partitions", known, found)
+
+    def _check_broker_restarts(self) -> None:
+        """Compares the partitions that need each broker with what is said of its restart."""
+        quorum = self.monitor.machine.quorum()
+        state = cluster_state(quorum, self.monitor.settings.thresholds)
+        for node in quorum.brokers:
+            needed, answer = _needing(self.oracle, node), evaluate_restart(state, node)
+            if answer.partitions is not None:
+                self._same(f"the partitions that need broker {node}", needed, answer.partitions)
+            is_needed = needed.below_min_isr + needed.without_leader > 0
+            refused = {Against.BELOW_MIN_ISR, Against.LAST_REPLICA} & {one.name for one in answer.against}
+            self._check(not (answer.safe and is_needed), f"broker {node} may be restarted, and {needed}")
+            self._check(is_needed or not refused, f"broker {node} is needed by no partition: {answer.against}")
 
     def check_second(self, delivered_end: int) -> None:
         """Checks that the monitor has read the committed records below this offset; called once a second."""
@@ -188,3 +208,19 @@ def _brokers(of: RecordImage | Quorum) -> object:
 
 def _replicas(one: PartitionSet | Assignment) -> tuple[object, ...]:
     return (one.replicas, one.isr, one.elr, one.last_known_elr, one.leader, one.partition_epoch)
+
+
+def _needing(oracle: RecordImage, broker: int) -> AffectedPartitions:
+    counts: Counter[str] = Counter()
+    for (topic, _), one in oracle.partitions.items():
+        if one.leader is None or broker not in one.isr:
+            continue
+        if len(one.replicas) == 1:
+            counts["one_replica"] += 1
+        elif len(one.isr) == 1:
+            counts["without_leader"] += 1
+        elif oracle.topics[topic].name not in oracle.configs:
+            counts["undecided"] += 1
+        elif len(one.isr) <= min(MIN_ISR, len(one.replicas)):
+            counts["below_min_isr"] += 1
+    return AffectedPartitions(**counts)

@@ -9,6 +9,7 @@ from connectors.observations.log_event import (
     BrokerUnregistered,
     ElrCleared,
     LogEvent,
+    MinInSyncReplicasSet,
     PartitionChanged,
     PartitionSet,
     TopicCreated,
@@ -23,7 +24,7 @@ from tests.simulation.controller import SimulatedController
 BROKERS = (101, 102, 103)
 TOPICS_MAX = 12
 MIN_ISR = 2
-"""A replica that leaves an ISR of fewer than this many becomes eligible to lead (KIP-966)."""
+"""min.insync.replicas. A replica that leaves an ISR of fewer becomes eligible to lead (KIP-966)."""
 
 
 @dataclass(slots=True)
@@ -130,6 +131,8 @@ class MetadataActivity:
             return
         replicas = tuple(NodeId(one) for one in self.random.sample(BROKERS, self.random.randint(1, 3)))
         self._write(TopicCreated, topic_id=topic_id, name=name)
+        if not self.faults and self.random.random() < 0.8:
+            self._write(MinInSyncReplicasSet, topic=name, value=MIN_ISR)
         for number in range(self.random.randint(1, 2)):
             self._write(PartitionSet, **new_partition(topic_id, number, replicas))
 

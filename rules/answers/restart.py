@@ -18,6 +18,7 @@ from rules.answers.worlds import ONE_WAY
 from rules.claims.claim import NOBODY, Claim, Directory, Follows, Question, claim, of_each, yes_or_no
 from rules.claims.statement import claims_of, part_of, statement
 from rules.claims.words import clause, it_leads, new_directory, not_counted, predicate
+from rules.facts.asked_once import asked_once
 from rules.facts.doubts import IN_DOUBT, UNPROVED, About, Doubt, of_start
 from rules.facts.endpoint import EndpointFault
 from rules.facts.endpoint_text import certificate_text, endpoint_kind, faults_text
@@ -91,8 +92,7 @@ def safe_to_restart(
     terms: RestartTerms = NO_TERMS,
 ) -> RestartSafety:
     """Evaluates the restart of one of `restartable(facts)`. `findings`: those of all rules."""
-    roles = roles_of(facts, node)
-    poll = usable_poll(facts)
+    roles, poll = roles_of(facts, node), usable_poll(facts)
     if isinstance(poll, Unusable):
         return RestartSafety(
             node=node,
@@ -104,19 +104,27 @@ def safe_to_restart(
             votes_needed=None,
         )
     found = [*findings]
-    answer = RestartSafety(
-        node=node, roles=roles, against=(*_forbidden(facts, node, found),), notes=(), remaining=None, votes_needed=None
-    )
     if NodeKind.CONTROLLER in roles:
-        answer = _with_controller(answer, facts, poll, thresholds, found)
+        controller = _controller_restart(facts, node, poll, thresholds, found)
     else:
         against = (*_unreached_leader(facts, poll, node), *map(_must_run, resolve_names_first(facts)))
-        answer = replace(answer, against=(*answer.against, *against))
-    if NodeKind.BROKER in roles:
-        answer = _with_broker(answer, broker_restart(facts, node, terms))
-    refusals = (*answer.against, *being_restarted(node, terms.announced, facts.quorum.now_ms))
-    counted = decided(refusals, terms.despite, terms.announced)
-    return replace(answer, against=counted.against, left_out=counted.left_out, notes=(*answer.notes, *counted.notes))
+        controller = _ControllerRestart(against=against)
+    broker = broker_restart(facts, node, terms) if NodeKind.BROKER in roles else BrokerRestart()
+    refusals = (*_forbidden(facts, node, found), *controller.against, *broker.against)
+    others = being_restarted(node, terms.announced, facts.quorum.now_ms)
+    counted = decided((*refusals, *others), terms.despite, terms.announced)
+    return RestartSafety(
+        node=node,
+        roles=roles,
+        against=counted.against,
+        left_out=counted.left_out,
+        unobserved=(*controller.unobserved, *broker.unobserved),
+        undecided=controller.undecided,
+        notes=(*controller.notes, *broker.notes, *counted.notes),
+        remaining=controller.remaining,
+        votes_needed=controller.votes_needed,
+        partitions=broker.partitions,
+    )
 
 
 def roles_of(facts: Facts, node: NodeId) -> tuple[NodeKind, ...]:
@@ -132,20 +140,22 @@ def restartable(facts: Facts) -> frozenset[NodeId]:
     return facts.known_controllers | facts.quorum.brokers.keys()
 
 
-def _with_broker(answer: RestartSafety, broker: BrokerRestart) -> RestartSafety:
-    return replace(
-        answer,
-        against=(*answer.against, *broker.against),
-        unobserved=(*answer.unobserved, *broker.unobserved),
-        notes=(*answer.notes, *broker.notes),
-        partitions=broker.partitions,
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ControllerRestart:
+    """What speaks against the restart of a controller, or of a node that must find the leader again."""
+
+    against: tuple[Refusal, ...]
+    unobserved: tuple[str, ...] = ()
+    undecided: tuple[Doubt, ...] = ()
+    notes: tuple[str, ...] = ()
+    remaining: tuple[NodeId, ...] | None = None
+    votes_needed: int | None = None
 
 
-def _with_controller(
-    answer: RestartSafety, facts: Facts, poll: Poll, thresholds: Thresholds, found: list[Finding]
-) -> RestartSafety:
-    quorum, node, forbidden = facts.quorum, answer.node, answer.against
+def _controller_restart(
+    facts: Facts, node: NodeId, poll: Poll, thresholds: Thresholds, found: list[Finding]
+) -> _ControllerRestart:
+    quorum = facts.quorum
     voters = sorted(quorum.committed.keys if quorum.committed else poll.voter_keys)
     # A leader that stays needs no other one, so that the others can be restarted, which begins their timers again.
     unproved = UNPROVED | {About.TIMERS} if node == poll.leader_id else UNPROVED
@@ -158,7 +168,6 @@ def _with_controller(
     undecided, unobserved = [] if start is None else [start], list[str]()
     if node in {key.id for key in voters}:
         against = [
-            *forbidden,
             *_too_few_voters(missing, len(useful), needed, len(voters)),
             *_endpoint_problems(facts, node),
             *_unreached_leader(facts, poll, node),
@@ -176,13 +185,11 @@ def _with_controller(
         # Without a vote its restart does not change the quorum: only an unfinished change is a reason against it, or a
         # leader that it would not find again.
         against = [
-            *forbidden,
             *_unreached_leader(facts, poll, node),
             *changes,
             *map(_must_run, resolve_names_first(facts)),
         ]
-    return replace(
-        answer,
+    return _ControllerRestart(
         against=tuple(against),
         undecided=tuple(undecided),
         unobserved=tuple(unobserved),
@@ -221,6 +228,7 @@ class Unusable:
     unknown: tuple[str, ...] = ()
 
 
+@asked_once
 def usable_poll(facts: Facts) -> Poll | Unusable:
     """Returns the poll by which a restart is evaluated, or why nothing can be said of one."""
     quorum = facts.quorum
@@ -307,8 +315,8 @@ def _unreached_leader(facts: Facts, poll: Poll, node: NodeId) -> Iterable[Refusa
 
 
 def _denied_or_unreached(facts: Facts, poll: Poll, node: NodeId) -> Iterable[tuple[NodeId, str]]:
-    named = facts.witnesses.named(node)
     for of, dial in sorted(facts.witnesses.unreached_from(node).items()):
+        named = facts.witnesses.named(node)
         if dial.step is DialStep.PERMISSION:
             yield of, f"controller {of} denies what {named} sends ({dial.why}): restarted, it may end"
         elif of == poll.leader_id:

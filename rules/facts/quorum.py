@@ -76,6 +76,7 @@ class Facts:
     )
     disagreeing_views = _fact(lambda facts: reported_leaders.disagreeing_views(facts.quorum))
     other_quorums = _fact(lambda facts: other_quorums.other_quorums(facts.quorum))
+    metadata_contradicts = _fact(lambda facts: other_quorums.metadata_contradicts(facts.quorum))
 
     # The nodes and their roles.
     known_controllers = _fact(lambda facts: roles.known_controllers(facts.quorum))

@@ -38,7 +38,7 @@ from rules.facts.new_quorum import may_be_restored
 from rules.facts.node import NodeFacts, Process
 from rules.facts.offline_partitions import circle_of
 from rules.facts.only_copies import PartitionDirectory
-from rules.facts.other_quorums import metadata_contradicts, metadata_losses
+from rules.facts.other_quorums import metadata_losses
 from rules.facts.quorum import Facts
 from rules.facts.unreplayable import ReplayEnd
 from rules.formatting import and_join, numbered, plural
@@ -98,7 +98,7 @@ def before_a_start(facts: Facts, nodes: Iterable[NodeId], *, unchanged: bool = F
     `unchanged`: they keep their roles, so one that runs as a controller only does not touch its replicas.
     """
     ordered = sorted({*nodes})
-    steps: list[str] = [COPY_METADATA_FIRST] if metadata_contradicts(facts.quorum) else []
+    steps: list[str] = [COPY_METADATA_FIRST] if facts.metadata_contradicts else []
     if (end := facts.replay_end) is not None and end.lasts and not facts.known_controllers.isdisjoint(ordered):
         steps.append(start_no_controller(facts, end))
     steps += _metadata_away(facts, ordered)

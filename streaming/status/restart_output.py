@@ -110,7 +110,7 @@ def evaluate_restart(state: ClusterState, node: int, terms: RestartTerms = NO_TE
         # What a job recorded before may be from before another controller stopped.
         answer = replace(answer, unobserved=(f"{and_join(state.missing, 5)} since this command began",))
     unobserved = [finding.summary for finding in state.evaluation.findings if finding.rule in OBSERVATION_RULES]
-    return replace(answer, notes=(*answer.notes, *unobserved))
+    return replace(answer, notes=(*answer.notes, *unobserved)) if unobserved else answer
 
 
 def announcements(silences: Iterable[Silence], cluster: str, nodes: Iterable[NodeId]) -> tuple[Announced, ...]:

@@ -1,16 +1,19 @@
-"""A rolling restart by the recipe of docs/rolling-restart.md, on a real quorum with producers that want every replica.
+"""Rolling restarts by the recipes of docs/rolling-restart.md, on a real quorum with producers that want every replica.
 
-The recipe is that of the page: `ssh` and `kraftwatch` are the only words that mean something else here.
+The recipes are those of the page: `ssh` and `kraftwatch` are the only words that mean something else here.
 """
 
+import json
 import os
 import re
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.eventually import eventually
 from tests.kafka.acks_all import TOPICS, producing
@@ -20,6 +23,9 @@ from tests.lab import Lab
 pytestmark = [pytest.mark.lab, pytest.mark.live]
 ROOT = Path(__file__).parents[2]
 ROLL_S = 900
+HOOK_S = 660
+"""The wait of the hook, and some time to end."""
+ANSIBLE = "ansible-core==2.18.6"
 
 
 @pytest.fixture(scope="module")
@@ -30,24 +36,69 @@ def lab(shared_lab: MakeLab) -> Lab:
     return lab
 
 
-def recipe() -> str:
-    found = re.search(r"```sh\n(.*?)```", (ROOT / "docs" / "rolling-restart.md").read_text(), re.DOTALL)
+def recipe(language: str, begins: str = "") -> str:
+    found = re.search(
+        rf"```{language}\n({begins}.*?)```", (ROOT / "docs" / "rolling-restart.md").read_text(), re.DOTALL
+    )
     assert found is not None
     return found[1]
 
 
-def programs(folder: Path) -> Path:
-    """Makes `kraftwatch` and `ssh`: the latter asks the test to restart the node, and waits until it did."""
-    made = folder / "bin"
-    made.mkdir()
-    (made / "kraftwatch").write_text(f'#!/bin/sh\nexec {Path(sys.executable).with_name("kraftwatch")} "$@"\n')
-    (made / "ssh").write_text(
-        f"#!/bin/sh\necho ${{1#kafka-}} > {folder}/next && mv {folder}/next {folder}/asked\n"
-        f"while [ -e {folder}/asked ]; do sleep 0.1; done\n"
-    )
-    for program in made.iterdir():
-        program.chmod(0o755)
-    return made
+@dataclass(frozen=True, kw_only=True)
+class Roll:
+    """Rolls of one cluster: a program restarts a node with `ssh kafka-NODE`, which asks the test for it."""
+
+    lab: Lab
+    folder: Path
+    restarted: list[int] = field(default_factory=list)
+
+    @property
+    def nodes(self) -> list[int]:
+        return [*self.lab.controllers, *self.lab.brokers]
+
+    def environment(self) -> dict[str, str]:
+        """Makes the programs, and a configuration of the cluster; returns what finds them."""
+        cluster = json.dumps({"name": "lab", "bootstrap": self.lab.bootstrap})
+        (self.folder / "kraftwatch.yaml").write_text(f"clusters: [{cluster}]\n")
+        made = self.folder / "bin"
+        made.mkdir()
+        (made / "kraftwatch").write_text(f'#!/bin/sh\nexec {Path(sys.executable).with_name("kraftwatch")} "$@"\n')
+        (made / "ssh").write_text(
+            f"#!/bin/sh\necho ${{1#kafka-}} > {self.folder}/next && mv {self.folder}/next {self.folder}/asked\n"
+            f"while [ -e {self.folder}/asked ]; do sleep 0.1; done\n"
+        )
+        for program in made.iterdir():
+            program.chmod(0o755)
+        return {**os.environ, "PATH": f"{made}:{os.environ['PATH']}", "CONTROLLERS": ",".join(self.lab.bootstrap)}
+
+    def run(self, *command: str) -> str:
+        """Runs a program to its end, restarts the nodes that it asks for; returns its output."""
+        asked, environment = self.folder / "asked", self.environment()
+        with (self.folder / "output").open("w") as file:
+            roll = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env=environment,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+            )
+
+        def restarts_what_it_asks() -> int:
+            if asked.exists():
+                node = int(asked.read_text())
+                restart(self.lab, node)
+                self.restarted.append(node)
+                asked.unlink()
+            code = roll.poll()
+            assert code is not None, f"restarted: {self.restarted}"
+            return code
+
+        code = eventually(restarts_what_it_asks, within_s=ROLL_S)
+        output = (self.folder / "output").read_text()
+        assert code == 0, output
+        assert sorted(self.restarted) == sorted(self.nodes)
+        return output
 
 
 def restart(lab: Lab, node: int) -> None:
@@ -56,39 +107,71 @@ def restart(lab: Lab, node: int) -> None:
     lab.start(node, wait=False)
 
 
-def test_a_roll_by_the_recipe_refuses_no_producer(lab: Lab, tmp_path: Path) -> None:
-    asked, restarted = tmp_path / "asked", list[int]()
-    clusters = {"name": "lab", "bootstrap": lab.bootstrap}
-    (tmp_path / "kraftwatch.yaml").write_text(f"clusters: [{clusters}]\n".replace("'", '"'))
-    nodes = ",".join(map(str, (*lab.controllers, *lab.brokers)))
-    script = recipe().replace("1,2,3,101,102,103", nodes)
-    environment = {**os.environ, "PATH": f"{programs(tmp_path)}:{os.environ['PATH']}"}
-    leader = lab.leader
+def test_a_roll_by_the_recipe_of_the_shell_refuses_no_producer(lab: Lab, tmp_path: Path) -> None:
+    roll, leader = Roll(lab=lab, folder=tmp_path), lab.leader
 
     with producing(lab) as counts:
-        with (tmp_path / "output").open("w") as file:
-            roll = subprocess.Popen(
-                ["sh", "-c", script], cwd=tmp_path, env=environment, stdout=file, stderr=subprocess.STDOUT
-            )
+        output = roll.run("sh", "-c", recipe("sh").replace("1,2,3,101,102,103", ",".join(map(str, roll.nodes))))
 
-        def restarts_what_it_asks() -> int:
-            if asked.exists():
-                node = int(asked.read_text())
-                restart(lab, node)
-                restarted.append(node)
-                asked.unlink()
-            code = roll.poll()
-            assert code is not None, f"restarted: {restarted}"
-            return code
-
-        code = eventually(restarts_what_it_asks, within_s=ROLL_S)
-
-    output = (tmp_path / "output").read_text()
-    assert code == 0, output
-    assert sorted(restarted) == sorted((*lab.controllers, *lab.brokers))
-    assert restarted[2] == leader, "of the controllers the leader is the last one"
+    assert roll.restarted[2] == leader, "of the controllers the leader is the last one"
     assert (output.count(" SAFE "), output.count(" BACK ")) == (6, 6), output
     assert {*counts} == {"acknowledged"}, (counts, output)
+
+
+def test_a_roll_by_the_recipe_of_ansible_refuses_no_producer(lab: Lab, tmp_path: Path) -> None:
+    """Nothing is replaced but the restart itself: there is no systemd."""
+    roll = Roll(lab=lab, folder=tmp_path)
+    local = f"ansible_connection=local ansible_python_interpreter={sys.executable}"
+    hosts = [f"node{node} node_id={node} {local}" for node in roll.nodes]
+    (tmp_path / "hosts").write_text("\n".join(["[kafka]", *hosts, ""]))
+    play, replaced = re.subn(r"\{systemd: .*\}", '{command: "ssh kafka-{{ node_id }}"}', recipe("yaml"))
+    assert replaced == 1
+    (tmp_path / "roll.yaml").write_text(play)
+
+    with producing(lab) as counts:
+        output = roll.run(
+            str(Path(sys.executable).with_name("uvx")),
+            "--from",
+            ANSIBLE,
+            "ansible-playbook",
+            "-i",
+            "hosts",
+            "roll.yaml",
+        )
+
+    assert roll.restarted == roll.nodes
+    assert {*counts} == {"acknowledged"}, (counts, output)
+
+
+def test_a_roll_by_the_hooks_of_kubernetes_refuses_no_producer(lab: Lab, tmp_path: Path) -> None:
+    """As a StatefulSet is updated: from the highest ordinal on, the hook ends before the process is asked to end."""
+    roll = Roll(lab=lab, folder=tmp_path)
+    environment = roll.environment()
+    container = yaml.safe_load(recipe("yaml", "lifecycle:"))
+    probe = container["startupProbe"]
+
+    def run(command: list[str], node: int, within_s: float) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command,
+            env=environment | {"HOSTNAME": f"kafka-{node}"},
+            capture_output=True,
+            text=True,
+            timeout=within_s,
+            check=False,
+        )
+
+    def started(node: int) -> None:
+        ended = run(probe["exec"]["command"], node, probe["timeoutSeconds"])
+        assert ended.returncode == 0, ended.stdout
+
+    with producing(lab) as counts:
+        for node in reversed(roll.nodes):
+            ended = run(container["lifecycle"]["preStop"]["exec"]["command"], node, HOOK_S)
+            assert ended.returncode == 0, (node, ended.stdout, ended.stderr)
+            restart(lab, node)
+            eventually(lambda node=node: started(node), within_s=probe["periodSeconds"] * probe["failureThreshold"])  # type: ignore[misc]
+
+    assert {*counts} == {"acknowledged"}, counts
 
 
 def test_a_roll_without_the_gate_refuses_producers(lab: Lab) -> None:

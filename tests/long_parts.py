@@ -94,7 +94,7 @@ PARTS = (
                 "rescue_lost",
                 "roles",
             ),
-            *_in("kafka", "versions"),
+            *_in("kafka", "broker_restarts", "versions"),
             *_in("job", "rolling_upgrade"),
         ),
     ),

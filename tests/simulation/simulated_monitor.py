@@ -62,12 +62,13 @@ def simulated_monitor(
     blob: bytes | None = None,
     *,
     overrides: Mapping[str, float] = OVERRIDES,
+    access: Access = ACCESS,
     kind: type[ClusterMonitor] = ClusterMonitor,
 ) -> ClusterMonitor:
     """Returns the monitor of the simulated cluster, new or restored."""
     thresholds = thresholds_for(overrides)
     return kind.restored(
-        blob, ClusterSettings(name="simulated", bootstrap=bootstrap, access=ACCESS, thresholds=thresholds)
+        blob, ClusterSettings(name="simulated", bootstrap=bootstrap, access=access, thresholds=thresholds)
     )
 
 

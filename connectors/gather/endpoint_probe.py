@@ -27,7 +27,15 @@ from connectors.kafka.messages import (
 )
 from connectors.kafka.transport import connect
 from rules.model.identifiers import NodeId
-from rules.model.monitoring import Answer, Connection, ObservationSource, Probe, Reason, Resolution, ServerCertificate
+from rules.model.monitoring import (
+    ConnectionResult,
+    ObservationSource,
+    Probe,
+    ProbeAnswer,
+    Reason,
+    Resolution,
+    ServerCertificate,
+)
 
 _IDENTIFY_EVERY_S = 30.0
 """No longer than a probe counts as current (`probe_age`): a node may stop serving new connections."""
@@ -38,20 +46,22 @@ _AGAIN_S = 0.1
 _AGAIN_FOR_S = 3_600.0
 """For how long. A node that is down for good costs no more than any other then; a supervisor waits five minutes."""
 _ANSWER = {
-    **dict.fromkeys((Reason.TLS_FAILED, Reason.NOT_AUTHENTICATED, Reason.DENIED, Reason.NOT_READY), Answer.NOT_ALLOWED),
-    Reason.WRONG_PROTOCOL: Answer.NOT_ALLOWED,
-    Reason.TOO_FEW_DESCRIPTORS: Answer.NOT_ASKED,
-    Reason.WRONG_CLUSTER: Answer.OTHER_CLUSTER,
-    Reason.UNDECODABLE: Answer.NOT_KAFKA,
-    Reason.INVALID_RESPONSE: Answer.NOT_KAFKA,
+    **dict.fromkeys(
+        (Reason.TLS_FAILED, Reason.NOT_AUTHENTICATED, Reason.DENIED, Reason.NOT_READY), ProbeAnswer.NOT_ALLOWED
+    ),
+    Reason.WRONG_PROTOCOL: ProbeAnswer.NOT_ALLOWED,
+    Reason.TOO_FEW_DESCRIPTORS: ProbeAnswer.NOT_ASKED,
+    Reason.WRONG_CLUSTER: ProbeAnswer.OTHER_CLUSTER,
+    Reason.UNDECODABLE: ProbeAnswer.NOT_KAFKA,
+    Reason.INVALID_RESPONSE: ProbeAnswer.NOT_KAFKA,
     # The node speaks Kafka and does not serve the metadata log, so it is not this voter.
-    Reason.UNSUPPORTED: Answer.OTHER_NODE,
+    Reason.UNSUPPORTED: ProbeAnswer.OTHER_NODE,
 }
 _CONNECTION = {
-    Reason.REFUSED: Connection.REFUSED,
-    Reason.TIMED_OUT: Connection.TIMED_OUT,
-    Reason.UNREACHABLE: Connection.UNREACHABLE,
-    Reason.CLOSED: Connection.REFUSED,
+    Reason.REFUSED: ConnectionResult.REFUSED,
+    Reason.TIMED_OUT: ConnectionResult.TIMED_OUT,
+    Reason.UNREACHABLE: ConnectionResult.UNREACHABLE,
+    Reason.CLOSED: ConnectionResult.REFUSED,
 }
 
 
@@ -96,7 +106,7 @@ class EndpointProbe:
         if probed is None:
             return
         output.write_probe(probed)
-        if probed.connection is not Connection.REFUSED:
+        if probed.connection is not ConnectionResult.REFUSED:
             self._refuses_since.pop(target, None)
         elif self._loop.now() - self._refuses_since.setdefault(target, self._loop.now()) < _AGAIN_FOR_S:
             await self._write_starts(target, probed, output, due)
@@ -109,7 +119,7 @@ class EndpointProbe:
             try:
                 (await connect(self._loop, refused.addresses, target.endpoint.port, deadline=due)).close()
             except ObservationError as problem:
-                if _CONNECTION.get(problem.reason) is not Connection.REFUSED:
+                if _CONNECTION.get(problem.reason) is not ConnectionResult.REFUSED:
                     return
                 if listens:
                     self._results.pop(target, None)
@@ -120,7 +130,7 @@ class EndpointProbe:
                 listens, self._refuses_since[target] = True, self._loop.now()
                 found = self._results[target] = await self._identify(target, replace(refused, detail=""))
                 output.write_probe(found.probe)
-                if found.probe.answer is not Answer.NO_ANSWER:
+                if found.probe.answer is not ProbeAnswer.NO_ANSWER:
                     return
 
     async def probe(self, target: ProbeTarget) -> tuple[Probe | None, ObservationError | None]:
@@ -130,8 +140,8 @@ class EndpointProbe:
             endpoint=target.endpoint,
             resolution=Resolution.RESOLVED,
             addresses=(),
-            connection=Connection.NOT_TRIED,
-            answer=Answer.NOT_ASKED,
+            connection=ConnectionResult.NOT_TRIED,
+            answer=ProbeAnswer.NOT_ASKED,
             answered_by=None,
             detail="",
         )
@@ -164,9 +174,9 @@ class EndpointProbe:
 
     async def _identify(self, target: ProbeTarget, probed: Probe) -> _Identified:
         address = Address(target.endpoint.host, target.endpoint.port)
-        identified = await self._identified(target.node, address, replace(probed, connection=Connection.ACCEPTED))
+        identified = await self._identified(target.node, address, replace(probed, connection=ConnectionResult.ACCEPTED))
         self._client.disconnect(ObservationSource.PROBE, address)
-        conclusive = identified.answer in (Answer.THIS_CLUSTER, Answer.OTHER_CLUSTER, Answer.OTHER_NODE)
+        conclusive = identified.answer in (ProbeAnswer.THIS_CLUSTER, ProbeAnswer.OTHER_CLUSTER, ProbeAnswer.OTHER_NODE)
         # A first request that timed out on a busy host is sent again by the next probe.
         first = target not in self._results
         pause = _IDENTIFY_EVERY_S if conclusive else 0.0 if first else _IDENTIFY_RETRY_S
@@ -178,15 +188,19 @@ class EndpointProbe:
         try:
             parse_fetch(await self._client.send(address, request, source=ObservationSource.PROBE))
         except ObservationError as problem:
-            answer = Answer.LATE if problem.late else _ANSWER.get(problem.reason, Answer.NO_ANSWER)
+            answer = ProbeAnswer.LATE if problem.late else _ANSWER.get(problem.reason, ProbeAnswer.NO_ANSWER)
             certificate = self._client.server_certificate(ObservationSource.PROBE, address)
-            if certificate is None and answer is Answer.NOT_ALLOWED and problem.reason is not Reason.WRONG_PROTOCOL:
+            if (
+                certificate is None
+                and answer is ProbeAnswer.NOT_ALLOWED
+                and problem.reason is not Reason.WRONG_PROTOCOL
+            ):
                 certificate = await self._refused_certificate(address, problem)
             return replace(probed, answer=answer, detail=problem.detail, reason=problem.reason, certificate=certificate)
         probed = replace(probed, certificate=self._client.server_certificate(ObservationSource.PROBE, address))
         if self._nodes.cluster_id is None:
             return replace(probed, detail="a Kafka node answers, but the id of this cluster is not known")
-        probed = replace(probed, answer=Answer.THIS_CLUSTER)
+        probed = replace(probed, answer=ProbeAnswer.THIS_CLUSTER)
         try:
             request = describe_node_request(node, listener=probed.endpoint.listener)
             response = await self._client.send(address, request, source=ObservationSource.PROBE)
@@ -195,7 +209,7 @@ class EndpointProbe:
         answered_by = parse_node_id(response, requested=node)
         if answered_by is not None and answered_by != node:
             detail = f"node {answered_by} answers here"
-            return replace(probed, answer=Answer.OTHER_NODE, answered_by=answered_by, detail=detail)
+            return replace(probed, answer=ProbeAnswer.OTHER_NODE, answered_by=answered_by, detail=detail)
         settings = parse_settings(response, probed.endpoint.listener)
         return replace(probed, answered_by=answered_by, settings=settings)
 

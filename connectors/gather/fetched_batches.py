@@ -59,13 +59,13 @@ def fetched_batches(response: FetchResult, *, offset: int, epoch: int) -> Fetche
         DamagedLogError: the response begins with damaged bytes and does not show where they end.
         ObservationError: INVALID_RESPONSE, if Kafka sends no such response.
     """
-    reading = _Reading(response, offset, epoch)
+    reading = _BatchReading(response, offset, epoch)
     while reading.read():
         pass
     return FetchedBatches(reading.batches, reading.damaged)
 
 
-class _Reading:
+class _BatchReading:
     def __init__(self, response: FetchResult, offset: int, epoch: int) -> None:
         self.batches: list[FetchedBatch] = []
         self.damaged: list[Damage] = []

@@ -85,7 +85,7 @@ def read_complete_log(files: LogDirFiles, *, static: bool = False) -> CompleteLo
         UsageError: the log does not reach back to its beginning or to a whole snapshot, is damaged before its end, has
             an open transaction at its end, holds no voter set, or holds what Kafka may read and this module does not.
     """
-    reading = _Reading(files.segments)
+    reading = _SegmentReading(files.segments)
     for item in read_log_dir(files, ""):
         match item:
             case ReadStart():
@@ -112,7 +112,7 @@ def read_complete_log(files: LogDirFiles, *, static: bool = False) -> CompleteLo
     return reading.result(static=static)
 
 
-class _Reading:
+class _SegmentReading:
     """What was read so far, without the metadata transactions (KIP-868).
 
     A snapshot holds no transactions, so what `BeginTransactionRecord` and `EndTransactionRecord` enclose becomes plain

@@ -21,7 +21,7 @@ from connectors.errors import KraftwatchError, UsageError
 from connectors.process.wall_clock import wall_ms
 from connectors.relay.cluster_writer import ClusterWriter, FencedError
 from connectors.relay.relay_message import TopicError
-from connectors.relay.relayed_cluster import RelayedCluster, Role
+from connectors.relay.relayed_cluster import RelayedCluster, RelayRole
 from connectors.relay.topic_client import open_producer, reason
 from connectors.relay.topic_tail import TopicTail
 from connectors.settings.sections import TopicSection
@@ -111,7 +111,7 @@ class Forwarder:
     @property
     def stands_by(self) -> bool:
         """Whether other relays write clusters that this one would take over."""
-        return self._tail.caught_up and any(cluster.role is Role.STANDS_BY for cluster in self._clusters.values())
+        return self._tail.caught_up and any(cluster.role is RelayRole.STANDS_BY for cluster in self._clusters.values())
 
     @property
     def needing_baseline(self) -> Collection[str]:
@@ -250,8 +250,8 @@ class Forwarder:
                 cluster.stand_by(fenced=False)
                 self._report(cluster.name, str(problem))
             else:
-                if cluster.role is Role.OPENS:
-                    cluster.role, cluster.writer = Role.CATCHES_UP, result
+                if cluster.role is RelayRole.OPENS:
+                    cluster.role, cluster.writer = RelayRole.CATCHES_UP, result
                 else:
                     self._count(cluster)
 
@@ -281,15 +281,15 @@ class Forwarder:
         """Takes the next step of each cluster that this relay is to take over."""
         if not self._tail.caught_up or time.monotonic() < self._ask_at:
             return
-        ends = {Role.STANDS_BY: cache(self._tail.ends), Role.CATCHES_UP: cache(self._tail.uncommitted_ends)}
+        ends = {RelayRole.STANDS_BY: cache(self._tail.ends), RelayRole.CATCHES_UP: cache(self._tail.uncommitted_ends)}
         for cluster in self._clusters.values():
-            if cluster.role is Role.STANDS_BY and not cluster.is_due():
+            if cluster.role is RelayRole.STANDS_BY and not cluster.is_due():
                 cluster.ends = None
             elif cluster.role in ends and self._has_read(cluster, ends[cluster.role]):
-                if cluster.role is Role.CATCHES_UP:
+                if cluster.role is RelayRole.CATCHES_UP:
                     self._begin_to_write(cluster)
                 else:
-                    cluster.role, cluster.ends = Role.OPENS, None
+                    cluster.role, cluster.ends = RelayRole.OPENS, None
                     cluster.task = self._pool.submit(ClusterWriter(self._topic, cluster.name).open)
 
     def _has_read(self, one: RelayedCluster, ends: Callable[[], Mapping[int, int]]) -> bool:

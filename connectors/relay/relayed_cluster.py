@@ -38,7 +38,7 @@ _BYTES_AT_ONCE: Final = 4 * 1024 * 1024
 _LONGEST_PAUSE_S: Final = 10.0
 
 
-class Role(Enum):
+class RelayRole(Enum):
     """What a relay does with a cluster."""
 
     STANDS_BY = "stands by"
@@ -83,7 +83,7 @@ class RelayedCluster:
         self._cluster_id = cluster_id
         self._relay = relay
         self._tail = tail
-        self.role = Role.STANDS_BY
+        self.role = RelayRole.STANDS_BY
         self.writer: ClusterWriter | None = None
         self.task: Future[Any] | None = None
         """What the writer does now."""
@@ -127,7 +127,7 @@ class RelayedCluster:
     @property
     def writes(self) -> bool:
         """Whether this relay writes the rows."""
-        return self.role is Role.WRITES
+        return self.role is RelayRole.WRITES
 
     @property
     def is_own(self) -> bool:
@@ -233,7 +233,7 @@ class RelayedCluster:
             return None
         if self.writer is not None and position is not None:
             self.writer.partition = position.partition
-        self.role, self.ends, self._after = Role.WRITES, None, after
+        self.role, self.ends, self._after = RelayRole.WRITES, None, after
         self._continues, self.needs_baseline, self.new_baseline = True, False, None
         self._pause_s = 0.0
         self._queue.clear()
@@ -280,7 +280,7 @@ class RelayedCluster:
 
     def stand_by(self, *, fenced: bool) -> None:
         """Stops to write: another relay has taken over, or the writer failed and a new one follows after a pause."""
-        self.role, self.writer, self.ends = Role.STANDS_BY, None, None
+        self.role, self.writer, self.ends = RelayRole.STANDS_BY, None, None
         self._queue.clear()
         self._sent = None
         self.restart_wait()

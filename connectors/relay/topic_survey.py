@@ -24,7 +24,7 @@ _POLL_S: Final = 0.2
 
 
 @dataclass(slots=True, kw_only=True)
-class _Newest:
+class _Survey:
     baselines: dict[str, Counter[tuple[int, str, Baseline]]] = field(default_factory=lambda: defaultdict(Counter))
     """By cluster: how many messages have this partition, cluster id and baseline."""
     append_time: bool | None = None
@@ -46,7 +46,7 @@ def survey_topic(
 
     Raises UsageError if a secret cannot be read, TopicError if the topic cannot be read.
     """
-    until, newest, progress = time.monotonic() + within_s, _Newest(), Progress(topic.topic, say)
+    until, newest, progress = time.monotonic() + within_s, _Survey(), Progress(topic.topic, say)
     with reading(topic, within_s) as reader:
         begins = {number: max(low, high - _NEWEST_MESSAGES) for number, (low, high) in reader.bounds.items()}
         while True:
@@ -72,7 +72,7 @@ def survey_topic(
         )
 
 
-def _count(found: _Newest, message: Message, wanted: Mapping[str, str | None]) -> None:
+def _count(found: _Survey, message: Message, wanted: Mapping[str, str | None]) -> None:
     found.append_time = message.timestamp()[0] == TIMESTAMP_LOG_APPEND_TIME
     name = (message.key() or b"").decode(errors="replace")
     if name not in wanted:

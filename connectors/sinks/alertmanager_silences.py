@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 from connectors.errors import KraftwatchError
 from connectors.process.wall_clock import wall_ms
 from connectors.sinks.alertmanager_list import unreadable
-from connectors.sinks.following import Following
+from connectors.sinks.following import FollowerThread
 from connectors.sinks.http_request import HttpResponse
 from connectors.sinks.sink import Retry
 from rules.formatting import shortened, visible
@@ -45,7 +45,7 @@ _NAMING: Final = frozenset({"cluster", "cluster_id", "alertname"})
 """Labels that every alert of ours has."""
 
 
-class SilencesPoll(Following):
+class SilencesPoll(FollowerThread):
     """Polls while the job follows."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Following: what a sink learns of people in its service, in a thread of its own, while the job takes it."""
+"""FollowerThread: what a sink learns of people in its service, in a thread of its own, while the job takes it."""
 
 import threading
 from abc import ABC, abstractmethod
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from connectors.sinks.sink import Responses
 
 
-class Following(ABC):
+class FollowerThread(ABC):
     """Runs while it is given where responses go: the job that notifies follows, a standby does not."""
 
     def __init__(self, name: str) -> None:

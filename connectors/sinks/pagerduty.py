@@ -34,7 +34,7 @@ from connectors.sinks.http_request import HttpResponse, outcome_of_response, pos
 from connectors.sinks.notification_text import delay_text, other_alert_lines
 from connectors.sinks.pagerduty_poll import AcknowledgementPoll
 from connectors.sinks.sink import Delivered, KnownState, OpenIncident, Outcome, Responses, Retry, SerialSink
-from connectors.sinks.sink_config import TIMEOUT_S, MessageLinks, PeopleSection, SinkServer, SinkState, url_server
+from connectors.sinks.sink_config import TIMEOUT_S, MessageLinks, PeopleSection, SinkMemory, SinkServer, url_server
 from connectors.store.store_place import StorePlace
 from connectors.store.stored_json import json_line
 from rules.alert import AlertState
@@ -139,15 +139,15 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
         self._section, self._key = section, section.required_secret("routing_key")
         self._links = links
         lost = "PagerDuty may get a resolved incident again"
-        self._reported = SinkState(
+        self._reported = SinkMemory(
             store,
             f"{self.options.name} changes",
             TypeAdapter(dict[str, str]),
             if_lost="a change may be reported again",
             keep=_MAX_CLUSTERS,
         )
-        self._triggered = SinkState(store, self.options.name, TypeAdapter(str), if_lost=lost)
-        self._alerts = SinkState(
+        self._triggered = SinkMemory(store, self.options.name, TypeAdapter(str), if_lost=lost)
+        self._alerts = SinkMemory(
             store,
             f"{self.options.name} alerts",
             _ALERT,

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from connectors.errors import KraftwatchError
 from connectors.settings.secret import Secret
-from connectors.sinks.following import Following
+from connectors.sinks.following import FollowerThread
 from connectors.sinks.http_request import HttpResponse, get, outcome_of_response
 from connectors.sinks.sink import Delivered, OpenIncident, Retry
 from rules.formatting import shortened, visible
@@ -44,7 +44,7 @@ class IncidentState:
     """When, by PagerDuty's clock."""
 
 
-class AcknowledgementPoll(Following):
+class AcknowledgementPoll(FollowerThread):
     """Polls while the job follows."""
 
     def __init__(

@@ -2,7 +2,7 @@
 
 A kind of sink is one module with its section of the configuration (`SinkSection`, or `PeopleSection` for a sink that
 notifies people), which opens the sink and says what the doctor and the test notification need, and with the sink.
-`sink_entry` registers it. `SinkState` keeps what a sink must remember.
+`sink_entry` registers it. `SinkMemory` keeps what a sink must remember.
 """
 
 import logging
@@ -256,7 +256,7 @@ class PeopleSection(SinkSection):
         return None if self.repeat == "never" else self.repeat
 
 
-class SinkState(Generic[ValueT]):
+class SinkMemory(Generic[ValueT]):
     """A value for each of the newest thousand incidents, or of so many as are kept."""
 
     def __init__(

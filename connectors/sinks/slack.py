@@ -23,7 +23,7 @@ from connectors.settings.secret import Secret, excerpt
 from connectors.settings.sections import ValidUrl, placed_error, url_problem
 from connectors.sinks.http_request import HttpResponse, outcome_of_response, post
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Responses, Retry, SerialSink, Sink
-from connectors.sinks.sink_config import TIMEOUT_S, MessageLinks, PeopleSection, SinkServer, SinkState, url_server
+from connectors.sinks.sink_config import TIMEOUT_S, MessageLinks, PeopleSection, SinkMemory, SinkServer, url_server
 from connectors.sinks.slack_blocks import SlackDocument, silenced_reply, slack_document
 from connectors.sinks.slack_buttons import Silenced, SlackButtons
 from connectors.sinks.webhook import host_of
@@ -167,7 +167,7 @@ class SlackSink(SlackFormat):
         super().__init__(section, links)
         self._token = section.required_secret("token")
         lost = "incidents that are firing are posted again"
-        self._messages = SinkState(store, self.options.name, _MESSAGE, if_lost=lost)
+        self._messages = SinkMemory(store, self.options.name, _MESSAGE, if_lost=lost)
         self._token.read()
         self._app_token = section.secret("app_token")
         self._buttons: SlackButtons | None = None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.errors import KraftwatchError
-from connectors.sinks.following import Following
+from connectors.sinks.following import FollowerThread
 from connectors.sinks.http_request import tls_context
 from connectors.sinks.sink import Responses
 from rules.alert import Alert, AlertId
@@ -75,7 +75,7 @@ class Silenced:
     """None: no alert of the message fires any more."""
 
 
-class SlackButtons(Following):
+class SlackButtons(FollowerThread):
     """Holds the connection while the job follows."""
 
     def __init__(
@@ -161,14 +161,16 @@ def _socket_client(new_url: Callable[[], str], ca_file: Path | None) -> "SocketM
     from slack_sdk.socket_mode import SocketModeClient
     from slack_sdk.web import WebClient
 
-    class Client(SocketModeClient):
+    class SocketClient(SocketModeClient):
         def issue_new_wss_url(self) -> str:
             return new_url()
 
     # Of the SDK's client for requests the connection uses the certificates only. Reconnecting is done here: the SDK
     # would repeat a refusal every five seconds.
     web_client = WebClient(ssl=tls_context(ca_file), logger=_SDK_LOG)
-    return Client(app_token="", web_client=web_client, logger=_SDK_LOG, auto_reconnect_enabled=False, concurrency=1)
+    return SocketClient(
+        app_token="", web_client=web_client, logger=_SDK_LOG, auto_reconnect_enabled=False, concurrency=1
+    )
 
 
 def _apply(payload: Mapping[str, Any], responses: Responses) -> Silenced | None:

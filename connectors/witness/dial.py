@@ -30,7 +30,15 @@ from connectors.witness.node_jvm import HOSTS_FILE, NodeJvm, node_jvm
 from connectors.witness.node_properties import NodeProperties, read_node_properties
 from rules.formatting import shortened
 from rules.model.identifiers import Endpoint, Millis, NodeId, at_listener
-from rules.model.monitoring import ENCRYPTION, Answer, CertificateFault, Connection, Probe, Reason, Resolution
+from rules.model.monitoring import (
+    ENCRYPTION,
+    CertificateFault,
+    ConnectionResult,
+    Probe,
+    ProbeAnswer,
+    Reason,
+    Resolution,
+)
 from rules.model.replica import Poll
 from rules.model.witness import MOST_PEERS, DialledBy, DialStep, PeerDial, Reached, WitnessRow
 
@@ -46,8 +54,8 @@ _REFUSED: Mapping[Reason | None, DialStep] = {
 }
 """By why the voter does not answer. What is not here, as an authorizer that is not ready, says neither yes nor no."""
 _STEPS = {
-    **dict.fromkeys((Answer.OTHER_CLUSTER, Answer.OTHER_NODE, Answer.NOT_KAFKA), DialStep.NODE),
-    Answer.NO_ANSWER: DialStep.ANSWER,
+    **dict.fromkeys((ProbeAnswer.OTHER_CLUSTER, ProbeAnswer.OTHER_NODE, ProbeAnswer.NOT_KAFKA), DialStep.NODE),
+    ProbeAnswer.NO_ANSWER: DialStep.ANSWER,
 }
 
 
@@ -319,11 +327,11 @@ def _outcome(
         return Reached.UNKNOWN, None, "the dial was not over in time, or this host has no file descriptor left"
     if probe.resolution is not Resolution.RESOLVED:
         return Reached.NO, DialStep.NAME, probe.detail
-    if probe.connection is not Connection.ACCEPTED:
+    if probe.connection is not ConnectionResult.ACCEPTED:
         return Reached.NO, DialStep.CONNECTION, probe.detail
-    if probe.answer is Answer.THIS_CLUSTER:
+    if probe.answer is ProbeAnswer.THIS_CLUSTER:
         return _as_java(properties, jvm, probe)
-    step = _REFUSED.get(probe.reason) if probe.answer is Answer.NOT_ALLOWED else _STEPS.get(probe.answer)
+    step = _REFUSED.get(probe.reason) if probe.answer is ProbeAnswer.NOT_ALLOWED else _STEPS.get(probe.answer)
     if step is None or (step is DialStep.TLS and _is_openssls(probe)):
         return Reached.UNKNOWN, None, probe.detail
     return Reached.NO, step, probe.detail

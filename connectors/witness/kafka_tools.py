@@ -43,7 +43,7 @@ _DENIED = "ClusterAuthorizationException"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ToolOutcome:
     """What a dial showed."""
 
     reached: Reached
@@ -93,7 +93,7 @@ class KafkaTools:
         # A file, and no arguments: an option of the node may be a secret.
         self._options = written(scratch / "java.options", "".join(f'"{one}"\n' for one in quoted).encode())
 
-    def dial(self, endpoint: str, cluster_id: str | None) -> Outcome:
+    def dial(self, endpoint: str, cluster_id: str | None) -> ToolOutcome:
         """Returns how far a dial of this address gets: up to the login."""
         code, text = self._run(
             "ClusterTool", "cluster-id", "--bootstrap-controller", endpoint, "--config", self._config
@@ -101,24 +101,24 @@ class KafkaTools:
         named = _CLUSTER_ID.search(text)
         if code == 0 and named is not None:
             if cluster_id is None or named[1] == cluster_id:
-                return Outcome(reached=Reached.YES)
-            return Outcome(reached=Reached.NO, step=DialStep.NODE, why="the node belongs to another cluster")
+                return ToolOutcome(reached=Reached.YES)
+            return ToolOutcome(reached=Reached.NO, step=DialStep.NODE, why="the node belongs to another cluster")
         return _ended(code, text)
 
-    def proved(self, endpoint: str, node: NodeId) -> Outcome:
+    def proved(self, endpoint: str, node: NodeId) -> ToolOutcome:
         """Returns whether this node answers the login and permits what a peer sends, where no Fetch can show it."""
         at = ("--bootstrap-controller", endpoint, "--command-config", self._config)
         described = ("--describe", "--entity-type", "brokers", "--entity-name", str(node))
         code, text = self._run("ConfigCommand", *at, *described)
         if "Unexpected broker id" in text:
-            return Outcome(reached=Reached.NO, step=DialStep.NODE, why="another node answers there")
+            return ToolOutcome(reached=Reached.NO, step=DialStep.NODE, why="another node answers there")
         if code != 0 or f"configs for broker {node} are" not in text:
-            return Outcome(reached=Reached.UNKNOWN, why="whether this node answers there is not known")
+            return ToolOutcome(reached=Reached.UNKNOWN, why="whether this node answers there is not known")
         code, text = self._run("AclCommand", *at, "--list", "--cluster")
         if "No Authorizer is configured" in text or (code == 0 and not _GRANTS_ALTER.search(text)):
-            return Outcome(reached=Reached.YES)
+            return ToolOutcome(reached=Reached.YES)
         why = "an ACL grants ALTER, so nothing shows whether this login may send what a peer sends (CLUSTER_ACTION)"
-        return Outcome(
+        return ToolOutcome(
             reached=Reached.UNKNOWN, step=DialStep.PERMISSION, why=why if code == 0 else _ended(code, text).why
         )
 
@@ -155,24 +155,24 @@ class KafkaTools:
         return ended.returncode, ended.stdout.decode("utf-8", "replace")
 
 
-def _ended(code: int | None, text: str) -> Outcome:
+def _ended(code: int | None, text: str) -> ToolOutcome:
     """Returns what the output of a tool that failed shows."""
     found = [(one["name"], (one["text"] or "").strip()) for one in _EXCEPTION.finditer(text)]
     names = [name for name, _ in found]
     if _DENIED in names:
         why = "Kafka's tool logs in, and is denied ALTER: nothing shows whether CLUSTER_ACTION is too"
-        return Outcome(reached=Reached.UNKNOWN, step=DialStep.PERMISSION, why=why)
+        return ToolOutcome(reached=Reached.UNKNOWN, step=DialStep.PERMISSION, why=why)
     if "No resolvable bootstrap urls" in text:
-        return Outcome(reached=Reached.NO, step=DialStep.NAME, why="Java does not resolve the name")
+        return ToolOutcome(reached=Reached.NO, step=DialStep.NAME, why="Java does not resolve the name")
     # The last one is the cause of the others.
     why = next((said for _, said in reversed(found) if said), "")
     step = next((_ENDS[name] for name in names if name in _ENDS), None)
     if step is not None:
-        return Outcome(reached=Reached.NO, step=step, why=why)
+        return ToolOutcome(reached=Reached.NO, step=step, why=why)
     if code is None or "TimeoutException" in names:
-        return Outcome(reached=Reached.UNKNOWN, why="Kafka's tool had no answer in time")
+        return ToolOutcome(reached=Reached.UNKNOWN, why="Kafka's tool had no answer in time")
     said = why or next(iter(names or text.strip().splitlines()), "it printed nothing")
-    return Outcome(reached=Reached.UNKNOWN, why=f"Kafka's tool cannot dial: {said}")
+    return ToolOutcome(reached=Reached.UNKNOWN, why=f"Kafka's tool cannot dial: {said}")
 
 
 def _escaped(value: str) -> str:

@@ -29,7 +29,7 @@ from rules.finding import Finding, RuleResult, Severity, Thresholds, UnknownResu
 from rules.formatting import and_join, numbered, plural
 from rules.model.identifiers import NodeId
 from rules.model.membership import majority
-from rules.model.monitoring import Answer, Connection
+from rules.model.monitoring import ConnectionResult, ProbeAnswer
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
 from rules.rule import Rule
@@ -59,7 +59,7 @@ def _logins(facts: Facts, voters: Iterable[NodeId]) -> dict[NodeId, str]:
     return {
         node: probe.controller_login
         for node, probe in probes.items()
-        if probe is not None and probe.answer is Answer.THIS_CLUSTER and probe.controller_login
+        if probe is not None and probe.answer is ProbeAnswer.THIS_CLUSTER and probe.controller_login
     }
 
 
@@ -69,7 +69,7 @@ def _with_scram(facts: Facts, voters: Iterable[NodeId]) -> list[NodeId]:
 
 def _is_reached(facts: Facts, node: NodeId) -> bool:
     probe = facts.nodes[node].probe
-    return probe is not None and probe.connection is Connection.ACCEPTED
+    return probe is not None and probe.connection is ConnectionResult.ACCEPTED
 
 
 def _voters(facts: Facts) -> list[NodeId]:

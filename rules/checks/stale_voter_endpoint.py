@@ -66,7 +66,7 @@ from rules.facts.reported_leaders import last_leader
 from rules.finding import Finding, FindingFacts, Plain, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join
 from rules.model.identifiers import NodeId
-from rules.model.monitoring import Answer, Connection, ServerCertificate, Vantage
+from rules.model.monitoring import ConnectionResult, ProbeAnswer, ServerCertificate, Vantage
 from rules.model.subject import Subject
 from rules.remedies.endpoint_steps import certificate_steps, reach_step
 from rules.remedies.remedy_commands import describe_status
@@ -76,7 +76,7 @@ from rules.rule import Rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _VoterEndpoints:
+class _RecordedEndpoints:
     """The recorded endpoints of all voters: each finding depends on the others."""
 
     facts: Facts
@@ -105,9 +105,9 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
             yield UnknownResult(subject=_subject(voter), why=unknown)
 
 
-def _voter_endpoints(facts: Facts, election: ElectionForecast) -> _VoterEndpoints:
+def _voter_endpoints(facts: Facts, election: ElectionForecast) -> _RecordedEndpoints:
     voters, leader = facts.nodes.voters, last_leader(facts.quorum)
-    return _VoterEndpoints(
+    return _RecordedEndpoints(
         facts=facts,
         severity=_severity(facts, election),
         verdict=_verdict(facts, election),
@@ -150,7 +150,7 @@ def _severity(facts: Facts, election: ElectionForecast) -> Severity:
     return Severity.WARNING if by_log.electable else Severity.CRITICAL
 
 
-def _finding(endpoints: _VoterEndpoints, voter: NodeFacts) -> Finding:
+def _finding(endpoints: _RecordedEndpoints, voter: NodeFacts) -> Finding:
     return Finding(
         subject=_subject(voter),
         severity=endpoints.severity,
@@ -171,7 +171,7 @@ def _finding(endpoints: _VoterEndpoints, voter: NodeFacts) -> Finding:
     )
 
 
-def _summary(endpoints: _VoterEndpoints, voter: NodeFacts) -> Statement:
+def _summary(endpoints: _RecordedEndpoints, voter: NodeFacts) -> Statement:
     vantage = " Probed from outside the cluster's network." if endpoints.facts.quorum.vantage is Vantage.OUTSIDE else ""
     endpoint = f"{endpoint_kind(endpoints.facts.quorum)} endpoint {voter.endpoint}"
     return statement(f"Voter {voter.id}'s {endpoint} ", faults_text(voter), ". ", endpoints.verdict, vantage)
@@ -194,12 +194,12 @@ def _verdict(facts: Facts, election: ElectionForecast) -> Statement:
 
 def _works(voter: NodeFacts) -> bool:
     probe = voter.probe
-    unanswered = probe is None or probe.answer in (Answer.NO_ANSWER, Answer.LATE)
-    accepted = probe is not None and probe.connection is Connection.ACCEPTED and not unanswered
+    unanswered = probe is None or probe.answer in (ProbeAnswer.NO_ANSWER, ProbeAnswer.LATE)
+    accepted = probe is not None and probe.connection is ConnectionResult.ACCEPTED and not unanswered
     return voter.reachable and accepted
 
 
-def _evidence(endpoints: _VoterEndpoints, voter: NodeFacts) -> dict[str, Plain]:
+def _evidence(endpoints: _RecordedEndpoints, voter: NodeFacts) -> dict[str, Plain]:
     quorum, probe = endpoints.facts.quorum, voter.probe
     registration = quorum.controllers.get(voter.id)
     return {
@@ -223,7 +223,7 @@ def _certificate(certificate: ServerCertificate) -> dict[str, Plain]:
     }
 
 
-def _remedy(endpoints: _VoterEndpoints, voter: NodeFacts) -> Iterable[str]:
+def _remedy(endpoints: _RecordedEndpoints, voter: NodeFacts) -> Iterable[str]:
     unresolved = [
         controller for controller in endpoints.facts.nodes.voters if EndpointFault.NAME_NOT_FOUND in controller.faults
     ]
@@ -239,7 +239,7 @@ def _remedy(endpoints: _VoterEndpoints, voter: NodeFacts) -> Iterable[str]:
     yield describe_status(endpoints.facts, excluding=voter.id)
 
 
-def _restore_names(endpoints: _VoterEndpoints, unresolved: Sequence[NodeFacts]) -> Iterable[str]:
+def _restore_names(endpoints: _RecordedEndpoints, unresolved: Sequence[NodeFacts]) -> Iterable[str]:
     """Yields the steps that were proven on a real quorum: with the old names back, each restart updates one record."""
     yield from resolve_names_first(endpoints.facts)
     known = endpoints.facts.quorum.addresses
@@ -272,7 +272,7 @@ def _restore_names(endpoints: _VoterEndpoints, unresolved: Sequence[NodeFacts]) 
     yield "# Remove the old names only when all new endpoints are recorded"
 
 
-def _fix(endpoints: _VoterEndpoints, voter: NodeFacts, fault: EndpointFault) -> Iterable[str]:
+def _fix(endpoints: _RecordedEndpoints, voter: NodeFacts, fault: EndpointFault) -> Iterable[str]:
     node, endpoint = voter.id, voter.endpoint
     match fault:
         case EndpointFault.NAME_NOT_FOUND:
@@ -316,7 +316,7 @@ def _all(facts: Facts) -> Iterable[NodeId]:
     return (voter.id for voter in facts.nodes.voters)
 
 
-def _update_record(endpoints: _VoterEndpoints, node: NodeId) -> Iterable[str]:
+def _update_record(endpoints: _RecordedEndpoints, node: NodeId) -> Iterable[str]:
     leader = endpoints.leader
     if leader is not None and leader.id != node:
         yield (

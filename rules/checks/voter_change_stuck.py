@@ -72,12 +72,12 @@ def evaluate(facts: Facts, thresholds: Thresholds) -> Iterable[RuleResult]:
     moving = moving_voters(poll, committed)
     if added or removed or moving:
         statuses = facts.nodes.polled_voters
-        yield _finding(facts, committed, poll, _Change(added=added, removed=removed, moving=moving), statuses)
+        yield _finding(facts, committed, poll, _VoterSetChange(added=added, removed=removed, moving=moving), statuses)
     yield from _repeated_removals(facts, poll, thresholds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Change:
+class _VoterSetChange:
     added: list[ReplicaKey]
     removed: list[ReplicaKey]
     moving: Mapping[NodeId, tuple[Endpoint, ...]]
@@ -104,7 +104,7 @@ def _finding(
     facts: Facts,
     committed: VoterSet,
     poll: Poll,
-    change: _Change,
+    change: _VoterSetChange,
     statuses: tuple[NodeFacts, ...],
 ) -> Finding:
     in_sync, needed = in_sync_count(statuses), majority(len(statuses))

@@ -11,10 +11,10 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from rules.facts.contact import Contact
-from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Vantage
+from rules.model.monitoring import ConnectionResult, ObservationSource, ProbeAnswer, Reason, Vantage
 
 _REJECTED = frozenset({Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.WRONG_PROTOCOL})
-_NOT_REACHED = frozenset({Connection.TIMED_OUT, Connection.UNREACHABLE})
+_NOT_REACHED = frozenset({ConnectionResult.TIMED_OUT, ConnectionResult.UNREACHABLE})
 _SOURCES = {
     Reason.DENIED: frozenset({ObservationSource.LEADER_VIEW, ObservationSource.LOG}),
     **dict.fromkeys(_REJECTED, frozenset(ObservationSource) - {ObservationSource.PROBE}),
@@ -70,13 +70,13 @@ def denied_last(node: Contact) -> str:
     Empty unless its authorizer denied the Fetch.
     """
     probe = node.probe
-    if probe is None or probe.connection is Connection.ACCEPTED:
+    if probe is None or probe.connection is ConnectionResult.ACCEPTED:
         return ""
     # What was refused later than the probe was made replaces its connection alone.
     return _denied(node, did=True) if Reason.DENIED in (probe.former_reason, probe.reason) else ""
 
 
-def _rejections(node: Contact) -> Iterator[Reason | Answer]:
+def _rejections(node: Contact) -> Iterator[Reason | ProbeAnswer]:
     """Yields why its current answers reject the monitor: the attempts that no later answer has followed, the probe."""
     viewed_at_ms, is_rejected = (
         -1 if node.view is None else node.view.observed_at_ms,
@@ -88,7 +88,7 @@ def _rejections(node: Contact) -> Iterator[Reason | Answer]:
         if shows and not (failure.reason is Reason.TLS_FAILED and is_rejected):
             yield failure.reason
     probe = None if is_rejected else node.probe
-    if probe is not None and probe.answer is Answer.NOT_ALLOWED and probe.reason is not Reason.NOT_READY:
+    if probe is not None and probe.answer is ProbeAnswer.NOT_ALLOWED and probe.reason is not Reason.NOT_READY:
         yield probe.reason or probe.answer
 
 

@@ -5,7 +5,14 @@ from typing import TypeAlias
 
 from rules.facts.reported_leaders import last_leader
 from rules.model.identifiers import Endpoint, NodeId, host_and_port, host_of
-from rules.model.monitoring import NO_LEADER_REASONS, Answer, Connection, ObservationSource, Reason, Resolution
+from rules.model.monitoring import (
+    NO_LEADER_REASONS,
+    ConnectionResult,
+    ObservationSource,
+    ProbeAnswer,
+    Reason,
+    Resolution,
+)
 from rules.model.quorum import Quorum
 
 Address: TypeAlias = tuple[NodeId | None, str]
@@ -30,9 +37,9 @@ def tool_addresses(quorum: Quorum) -> tuple[list[Address], list[Address]]:
             if endpoint.host not in unresolved and address not in failing:
                 untried.append((node, address))
         elif (
-            probe.connection is Connection.ACCEPTED
+            probe.connection is ConnectionResult.ACCEPTED
             and not probe.served_by_another
-            and probe.answer is not Answer.NO_ANSWER
+            and probe.answer is not ProbeAnswer.NO_ANSWER
         ):
             answering.append((node, address))
         if resolved and endpoint.host in unresolved:

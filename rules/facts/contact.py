@@ -12,13 +12,13 @@ from rules.model.ages import LATE_MS, POLL_LATENCY_MS
 from rules.model.identifiers import Endpoint, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter, VoterSet
 from rules.model.monitoring import (
-    Answer,
     CertificateFault,
-    Connection,
+    ConnectionResult,
     FailedObservation,
     LeaderView,
     ObservationSource,
     Probe,
+    ProbeAnswer,
     Reason,
     Resolution,
     Vantage,
@@ -113,7 +113,7 @@ class Contact:
     @property
     def refused(self) -> bool:
         """Whether the node's endpoint refuses connections: no process listens there."""
-        return self.probe is not None and self.probe.connection is Connection.REFUSED
+        return self.probe is not None and self.probe.connection is ConnectionResult.REFUSED
 
     @property
     def answered(self) -> bool:
@@ -124,7 +124,7 @@ class Contact:
     def answers_monitor(self) -> bool:
         """Whether it currently answers the monitor's Fetch."""
         viewed = self.view is not None and self.view.this_cluster
-        return viewed or (self.probe is not None and self.probe.answer is Answer.THIS_CLUSTER)
+        return viewed or (self.probe is not None and self.probe.answer is ProbeAnswer.THIS_CLUSTER)
 
     @property
     def served_by_another(self) -> bool:
@@ -134,7 +134,7 @@ class Contact:
     @property
     def is_unobserved(self) -> bool:
         """Whether nothing current shows what is at its endpoint: its name is not resolved or it is not reached."""
-        return self.probe is None or self.probe.connection not in (Connection.ACCEPTED, Connection.REFUSED)
+        return self.probe is None or self.probe.connection not in (ConnectionResult.ACCEPTED, ConnectionResult.REFUSED)
 
     @property
     def refuses_elsewhere(self) -> tuple[str, ...]:
@@ -150,7 +150,7 @@ class Contact:
 
 def is_answered(probe: Probe) -> bool:
     """Returns whether a node of this cluster answered a new connection."""
-    return probe.connection is Connection.ACCEPTED and probe.answer is Answer.THIS_CLUSTER
+    return probe.connection is ConnectionResult.ACCEPTED and probe.answer is ProbeAnswer.THIS_CLUSTER
 
 
 def dialled_voters(quorum: Quorum) -> VoterSet | None:
@@ -220,8 +220,8 @@ def newest_probe(quorum: Quorum, node: NodeId, endpoint: Endpoint | None) -> Pro
         probe = None
     view = quorum.leader_views.get(place)
     other = view is not None and not view.this_cluster and quorum.is_current(view.observed_at_ms, quorum.ages.view_ms)
-    if other and probe is not None and probe.connection not in (Connection.REFUSED, Connection.NOT_TRIED):
-        probe = replace(probe, connection=Connection.ACCEPTED, answer=Answer.OTHER_CLUSTER)
+    if other and probe is not None and probe.connection not in (ConnectionResult.REFUSED, ConnectionResult.NOT_TRIED):
+        probe = replace(probe, connection=ConnectionResult.ACCEPTED, answer=ProbeAnswer.OTHER_CLUSTER)
     refused = [failure for failure in quorum.failures if failure.endpoint == place and failure.reason is Reason.REFUSED]
     at_ms = max(
         (failure.last_at_ms for failure in refused if failure.source is not ObservationSource.PROBE), default=None
@@ -236,16 +236,16 @@ def newest_probe(quorum: Quorum, node: NodeId, endpoint: Endpoint | None) -> Pro
             endpoint=endpoint,
             resolution=Resolution.RESOLVED,
             addresses=quorum.addresses.get(endpoint.host, ()),
-            connection=Connection.REFUSED,
-            answer=Answer.NOT_ASKED,
+            connection=ConnectionResult.REFUSED,
+            answer=ProbeAnswer.NOT_ASKED,
         )
     return replace(
         probe,
         observed_at_ms=at_ms,
         # A name that was not found before resolves by now: something refuses.
         resolution=Resolution.RESOLVED,
-        connection=Connection.REFUSED,
-        answer=Answer.NOT_ASKED,
+        connection=ConnectionResult.REFUSED,
+        answer=ProbeAnswer.NOT_ASKED,
     )
 
 

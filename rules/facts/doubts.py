@@ -19,7 +19,7 @@ from rules.facts.unreplayable import ReplayEnd
 from rules.model.ages import REGISTERS_MS
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import Voter
-from rules.model.monitoring import Connection, LeaderView, Reason
+from rules.model.monitoring import ConnectionResult, LeaderView, Reason
 from rules.model.quorum import Quorum
 
 COMPARE = (
@@ -280,5 +280,5 @@ def runs_no_controller(nodes: Nodes, voter: Voter, *, hides_records: bool) -> bo
 
 def _without_controller(quorum: Quorum, voter: Voter, later_ms: int) -> bool:
     probe = quorum.probe(voter.key.id, voter.endpoint)
-    listens = probe is not None and probe.connection is Connection.ACCEPTED
+    listens = probe is not None and probe.connection is ConnectionResult.ACCEPTED
     return not listens and later_ms > REGISTERS_MS

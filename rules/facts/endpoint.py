@@ -23,7 +23,7 @@ from enum import StrEnum
 from rules.facts.contact import Contact
 from rules.facts.following import Following
 from rules.model.ages import OVERLAP_MS, STARTED_LATELY_MS
-from rules.model.monitoring import Answer, CertificateFault, Connection, Probe, Resolution, Vantage
+from rules.model.monitoring import CertificateFault, ConnectionResult, Probe, ProbeAnswer, Resolution, Vantage
 
 _SEVERAL = 2
 """How often the process of an endpoint that refuses connections has started lately: it is there."""
@@ -83,9 +83,9 @@ class EndpointDoubt(StrEnum):
 
 def is_unanswered(probe: Probe) -> bool:
     """Returns whether a new connection got no answer: it was not accepted, or accepted and then closed or ignored."""
-    if probe.connection is Connection.ACCEPTED:
-        return probe.answer is Answer.NO_ANSWER
-    return probe.connection in (Connection.TIMED_OUT, Connection.UNREACHABLE)
+    if probe.connection is ConnectionResult.ACCEPTED:
+        return probe.answer is ProbeAnswer.NO_ANSWER
+    return probe.connection in (ConnectionResult.TIMED_OUT, ConnectionResult.UNREACHABLE)
 
 
 def endpoint_faults(node: Contact) -> Iterator[EndpointFault]:
@@ -121,11 +121,11 @@ def is_unserved(node: Contact) -> bool:
 
 def _process_is_silent(node: Contact, probe: Probe) -> bool:
     """Returns whether the process at this endpoint leaves a new connection unanswered, unless the path does."""
-    if probe.connection is Connection.ACCEPTED:
+    if probe.connection is ConnectionResult.ACCEPTED:
         return is_unanswered(probe)
     answered = node.answered_at_ms
     lately = answered is not None and probe.observed_at_ms - answered <= OVERLAP_MS
-    return probe.connection is Connection.TIMED_OUT and lately
+    return probe.connection is ConnectionResult.TIMED_OUT and lately
 
 
 def endpoint_doubt(node: Contact) -> EndpointDoubt | None:
@@ -140,11 +140,13 @@ def endpoint_doubt(node: Contact) -> EndpointDoubt | None:
     if node.refused:
         decided = node.fetched_since_probe or node.following is Following.NOT_FETCHING
         return None if decided else EndpointDoubt.REFUSES
-    if probe.connection is not Connection.ACCEPTED or not (is_unanswered(probe) or probe.answer is Answer.LATE):
+    if probe.connection is not ConnectionResult.ACCEPTED or not (
+        is_unanswered(probe) or probe.answer is ProbeAnswer.LATE
+    ):
         return None
     if node.following is Following.NOT_FETCHING or any(endpoint_faults(node)):
         return None
-    if probe.answer is Answer.LATE:
+    if probe.answer is ProbeAnswer.LATE:
         return EndpointDoubt.LATE
     return EndpointDoubt.UNANSWERED if node.peers.answer else EndpointDoubt.NONE_ANSWERS
 
@@ -155,9 +157,9 @@ def _unobserved(probe: Probe, vantage: Vantage) -> EndpointDoubt | None:
     if vantage is not Vantage.INSIDE:
         # From outside the network a connection is not expected to succeed: only the name resolution counts.
         return None
-    if probe.connection is Connection.TIMED_OUT:
+    if probe.connection is ConnectionResult.TIMED_OUT:
         return EndpointDoubt.TIMED_OUT
-    return EndpointDoubt.UNREACHABLE if probe.connection is Connection.UNREACHABLE else None
+    return EndpointDoubt.UNREACHABLE if probe.connection is ConnectionResult.UNREACHABLE else None
 
 
 def certificate_doubt(node: Contact) -> EndpointDoubt | None:

@@ -9,7 +9,7 @@ from rules.facts.node_claims import fault_claims
 from rules.finding import Plain
 from rules.formatting import utc_text
 from rules.model.identifiers import NodeId
-from rules.model.monitoring import Answer, CertificateFault, Connection, Probe, Resolution
+from rules.model.monitoring import CertificateFault, ConnectionResult, Probe, ProbeAnswer, Resolution
 from rules.model.quorum import Quorum
 
 
@@ -27,19 +27,19 @@ def probe_outcome(node: NodeFacts) -> str:
         return "the name does not resolve (NXDOMAIN)"
     if probe.resolution is Resolution.RESOLVER_FAILED:
         return "the resolver of the monitor's host failed"
-    if probe.connection is Connection.ACCEPTED:
+    if probe.connection is ConnectionResult.ACCEPTED:
         if probe.certificate_fault is not None:
             return f"its certificate {certificate_text(probe)}"
         accepts = f"accepts connections{_UNANSWERED.get(probe.answer, '')}"
         return f"{_responder(probe)} answers" if probe.served_by_another else accepts
     return {
-        Connection.REFUSED: at(At.REFUSES),
-        Connection.TIMED_OUT: "the connection timed out",
-        Connection.UNREACHABLE: "unreachable",
+        ConnectionResult.REFUSED: at(At.REFUSES),
+        ConnectionResult.TIMED_OUT: "the connection timed out",
+        ConnectionResult.UNREACHABLE: "unreachable",
     }.get(probe.connection, "not tried")
 
 
-_UNANSWERED = {Answer.NO_ANSWER: " and does not answer", Answer.LATE: " and answers late"}
+_UNANSWERED = {ProbeAnswer.NO_ANSWER: " and does not answer", ProbeAnswer.LATE: " and answers late"}
 
 
 def evidence_of(voter: NodeFacts) -> dict[str, Plain]:
@@ -89,9 +89,9 @@ def _fault_text(fault: EndpointFault, node: NodeFacts) -> str:
 def _responder(probe: Probe) -> str:
     """Returns what answers at an endpoint instead of its voter."""
     match probe.answer:
-        case Answer.OTHER_CLUSTER:
+        case ProbeAnswer.OTHER_CLUSTER:
             return "a node of another cluster"
-        case Answer.NOT_KAFKA:
+        case ProbeAnswer.NOT_KAFKA:
             return "something that does not speak Kafka"
         case _:
             return "another node" if probe.answered_by is None else f"node {probe.answered_by}"

@@ -19,7 +19,7 @@ from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import majority
 from rules.model.monitoring import (
     NO_LEADER_REASONS,
-    Connection,
+    ConnectionResult,
     FailedObservation,
     LeaderView,
     ObservationSource,
@@ -349,7 +349,7 @@ class WhoLeads:
         rows = self.quorum.poll.rows_by_id.get(voter.id, ()) if self.quorum.poll else ()
         newest = max(rows, key=lambda row: row.last_fetch_ms or 0, default=None)
         replaced = newest is not None and not same_replica(newest.key, voter.key)
-        return not replaced and (voter.probe is None or voter.probe.connection is Connection.ACCEPTED)
+        return not replaced and (voter.probe is None or voter.probe.connection is ConnectionResult.ACCEPTED)
 
 
 def leaderless(asked: WhoLeads) -> Leaderless | None:

@@ -34,7 +34,7 @@ from rules.facts.following import (
 from rules.facts.freshness import fresh_poll
 from rules.model.identifiers import Endpoint, Millis, NodeId, ReplicaKey, at_listener
 from rules.model.membership import VoterSet
-from rules.model.monitoring import Answer, Connection, Probe, Resolution, Vantage
+from rules.model.monitoring import ConnectionResult, Probe, ProbeAnswer, Resolution, Vantage
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 
@@ -68,20 +68,20 @@ class NodeFacts(Contact):
             return Process.RUNNING
         if probe is None:
             return Process.UNKNOWN
-        if probe.connection is Connection.REFUSED:
+        if probe.connection is ConnectionResult.REFUSED:
             return Process.DOWN
-        if probe.connection in (Connection.TIMED_OUT, Connection.UNREACHABLE):
+        if probe.connection in (ConnectionResult.TIMED_OUT, ConnectionResult.UNREACHABLE):
             return Process.NOT_REACHED if self.vantage is Vantage.INSIDE else Process.UNKNOWN
-        if probe.connection is not Connection.ACCEPTED or self.served_by_another:
+        if probe.connection is not ConnectionResult.ACCEPTED or self.served_by_another:
             return Process.UNKNOWN
         if (self.answered_late or self.timed_out) and self.vantage is not Vantage.INSIDE:
             # From outside the network the path may be the reason.
-            return Process.HUNG if probe.answer is Answer.NO_ANSWER else Process.UNKNOWN
+            return Process.HUNG if probe.answer is ProbeAnswer.NO_ANSWER else Process.UNKNOWN
         if self.answered_late:
             return Process.SLOW
-        if probe.answer is Answer.NO_ANSWER or self.timed_out:
+        if probe.answer is ProbeAnswer.NO_ANSWER or self.timed_out:
             return Process.HUNG
-        return Process.RUNNING if probe.answer is Answer.THIS_CLUSTER else Process.UNKNOWN
+        return Process.RUNNING if probe.answer is ProbeAnswer.THIS_CLUSTER else Process.UNKNOWN
 
     @cached_property
     def accepts(self) -> Accepts:

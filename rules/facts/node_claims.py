@@ -8,7 +8,7 @@ from rules.facts.endpoint import EndpointFault, EndpointVerdict
 from rules.facts.following import Following
 from rules.facts.node import NodeFacts, Nodes
 from rules.model.identifiers import Millis
-from rules.model.monitoring import Answer, Connection, Resolution
+from rules.model.monitoring import ConnectionResult, ProbeAnswer, Resolution
 
 _FOLLOWS: Mapping[Following, Follows] = {
     Following.IN_SYNC: Follows.IN_SYNC,
@@ -69,16 +69,16 @@ def _answers(node: NodeFacts) -> tuple[At, ...]:
         return ()
     if probe.resolution is Resolution.NAME_NOT_FOUND:
         return (At.UNRESOLVED,)
-    if probe.connection is Connection.REFUSED:
+    if probe.connection is ConnectionResult.REFUSED:
         return (At.REFUSES,)
-    if probe.connection in (Connection.TIMED_OUT, Connection.UNREACHABLE):
+    if probe.connection in (ConnectionResult.TIMED_OUT, ConnectionResult.UNREACHABLE):
         return (At.UNREACHED, At.HANGS)
-    if probe.connection is not Connection.ACCEPTED or probe.certificate_fault is not None:
+    if probe.connection is not ConnectionResult.ACCEPTED or probe.certificate_fault is not None:
         return ()
     if probe.served_by_another:
         return (At.OTHER,)
     # A probe identifies the node every half minute only: it may have begun to hang since.
-    return (At.HANGS,) if probe.answer is Answer.NO_ANSWER else (At.LISTENS, At.HANGS)
+    return (At.HANGS,) if probe.answer is ProbeAnswer.NO_ANSWER else (At.LISTENS, At.HANGS)
 
 
 def reached_claim(node: NodeFacts) -> tuple[Claim, ...]:

@@ -12,12 +12,12 @@ from rules.facts.contact import recorded_endpoints
 from rules.finding import Plain
 from rules.formatting import and_join
 from rules.model.identifiers import Endpoint, NodeId, at_listener
-from rules.model.monitoring import Answer, Reason
+from rules.model.monitoring import ProbeAnswer, Reason
 from rules.model.quorum import Quorum
 
 _CLOSED = frozenset({Reason.REFUSED})
 _NOT_REACHED = frozenset({Reason.REFUSED, Reason.UNRESOLVABLE, Reason.TIMED_OUT, Reason.UNREACHABLE})
-_ANSWERS = frozenset({Answer.THIS_CLUSTER, Answer.NOT_ALLOWED})
+_ANSWERS = frozenset({ProbeAnswer.THIS_CLUSTER, ProbeAnswer.NOT_ALLOWED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

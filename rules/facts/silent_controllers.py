@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rules.facts.freshness import fresh_views
 from rules.facts.node import Nodes
 from rules.model.identifiers import Millis, NodeId, ReplicaKey
-from rules.model.monitoring import NO_LEADER_REASONS, Answer, Connection, ObservationSource, Probe, Reason
+from rules.model.monitoring import NO_LEADER_REASONS, ConnectionResult, ObservationSource, Probe, ProbeAnswer, Reason
 from rules.model.quorum import Quorum
 
 
@@ -16,7 +16,7 @@ class SilentController:
 
     key: ReplicaKey
     endpoint: str
-    reason: Reason | Answer | Connection
+    reason: Reason | ProbeAnswer | ConnectionResult
     """Why the leader view fails, or else what the probe found."""
     detail: str
     since_ms: Millis | None = None
@@ -38,7 +38,9 @@ def silent_controllers(nodes: Nodes) -> Iterable[SilentController]:
     viewed = {each.node for each in fresh_views(quorum) if each.this_cluster} - views.keys()
     probes = _newest_probes(quorum, quorum.ages.probe_ms)
     viewed_voters = sorted(node for node in voters if node in viewed)
-    probed_voters = sorted(node for node in voters if node in probes and probes[node].answer is Answer.THIS_CLUSTER)
+    probed_voters = sorted(
+        node for node in voters if node in probes and probes[node].answer is ProbeAnswer.THIS_CLUSTER
+    )
     for node, key in sorted(voters.items()):
         if nodes[node].refused:
             # An older failure says less: it has ended since, or ends again and again.
@@ -59,7 +61,7 @@ def silent_controllers(nodes: Nodes) -> Iterable[SilentController]:
             yield SilentController(
                 key=key,
                 endpoint=str(probe.endpoint),
-                reason=probe.answer if probe.connection is Connection.ACCEPTED else probe.connection,
+                reason=probe.answer if probe.connection is ConnectionResult.ACCEPTED else probe.connection,
                 detail=probe.detail,
                 answering=probed_voters,
             )
@@ -72,6 +74,6 @@ def _newest_probes(quorum: Quorum, age_ms: Millis) -> dict[NodeId, Probe]:
 
 
 def _unanswered(probe: Probe) -> bool:
-    if probe.connection is Connection.ACCEPTED:
-        return probe.answer in (Answer.NOT_ALLOWED, Answer.NO_ANSWER, Answer.LATE)
-    return probe.connection in (Connection.TIMED_OUT, Connection.UNREACHABLE)
+    if probe.connection is ConnectionResult.ACCEPTED:
+        return probe.answer in (ProbeAnswer.NOT_ALLOWED, ProbeAnswer.NO_ANSWER, ProbeAnswer.LATE)
+    return probe.connection in (ConnectionResult.TIMED_OUT, ConnectionResult.UNREACHABLE)

@@ -20,7 +20,7 @@ class Resolution(StrEnum):
     """No answer, or a temporary failure: the monitor cannot observe the endpoint."""
 
 
-class Connection(StrEnum):
+class ConnectionResult(StrEnum):
     """The result of a TCP connection to an endpoint."""
 
     ACCEPTED = "accepted"
@@ -30,7 +30,7 @@ class Connection(StrEnum):
     NOT_TRIED = "not-tried"
 
 
-class Answer(StrEnum):
+class ProbeAnswer(StrEnum):
     """What answered on an accepted connection."""
 
     THIS_CLUSTER = "this-cluster"
@@ -128,8 +128,8 @@ class Probe:
     endpoint: Endpoint
     resolution: Resolution
     addresses: tuple[str, ...]
-    connection: Connection
-    answer: Answer
+    connection: ConnectionResult
+    answer: ProbeAnswer
     answered_by: NodeId | None = None
     detail: str = ""
     reason: "Reason | None" = None
@@ -181,9 +181,9 @@ class Probe:
     @property
     def served_by_another(self) -> bool:
         """Whether what answers there is another node, of another cluster, or no Kafka."""
-        if self.answer in (Answer.OTHER_CLUSTER, Answer.OTHER_NODE, Answer.NOT_KAFKA):
+        if self.answer in (ProbeAnswer.OTHER_CLUSTER, ProbeAnswer.OTHER_NODE, ProbeAnswer.NOT_KAFKA):
             return True
-        return self.answer is Answer.THIS_CLUSTER and self.answered_by not in (None, self.node)
+        return self.answer is ProbeAnswer.THIS_CLUSTER and self.answered_by not in (None, self.node)
 
 
 def probe_key(node: NodeId, endpoint: Endpoint) -> str:

@@ -53,7 +53,7 @@ def deduplication_key(incident: str, escalations: int = 0) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _FiringAlert:
+class _GroupedAlert:
     rule: str
     started_at_ms: Millis
     is_critical: bool
@@ -66,8 +66,8 @@ class _FiringAlert:
 
 
 @dataclass(slots=True)
-class _OpenIncident:
-    firing: dict[AlertId, _FiringAlert] = field(default_factory=dict)
+class _GroupedIncident:
+    firing: dict[AlertId, _GroupedAlert] = field(default_factory=dict)
     """A fingerprint may fire twice: one cluster may be configured under two names."""
     escalations: int = 0
     critical_at_ms: Millis | None = None
@@ -92,7 +92,7 @@ class IncidentGrouper:
         self._related = _related(rules)
         self._incident_of: dict[str, str] = {}
         """The open incident of each of its alerts, firing or resolved, by fingerprint."""
-        self._open: dict[str, _OpenIncident] = {}
+        self._open: dict[str, _GroupedIncident] = {}
         self._firing_by_rule: dict[tuple[ClusterKey, str], dict[AlertId, str]] = {}
         """By (cluster id, rule): the firing alerts and their incidents."""
         self._opened_at_ms: deque[Millis] = deque()
@@ -131,7 +131,7 @@ class IncidentGrouper:
                 same_rule.pop(id_, None)
                 return
             self._count_opened(incident, at_ms)
-            found = self._open[incident] = _OpenIncident()
+            found = self._open[incident] = _GroupedIncident()
         before = found.firing.pop(id_, None)
         was_critical = before is not None and before.is_critical
         is_critical = firing and alert.severity is Severity.CRITICAL
@@ -139,7 +139,7 @@ class IncidentGrouper:
             self._becomes_critical(found, alert, before)
         if firing:
             found.escalations = max(found.escalations, escalations)
-            found.firing[id_] = _FiringAlert(
+            found.firing[id_] = _GroupedAlert(
                 rule=alert.rule,
                 started_at_ms=alert.started_at_ms,
                 is_critical=is_critical,
@@ -172,7 +172,7 @@ class IncidentGrouper:
         del self._open[incident]
         self._incident_of = {alert: one for alert, one in self._incident_of.items() if one != incident}
 
-    def _becomes_critical(self, found: _OpenIncident, alert: Alert, before: _FiringAlert | None) -> None:
+    def _becomes_critical(self, found: _GroupedIncident, alert: Alert, before: _GroupedAlert | None) -> None:
         since_ms = alert.started_at_ms if before is None else alert.observed_at_ms
         is_new = before is None and not found.firing
         escalates = not is_new and self._escalates(found, alert, since_ms)
@@ -180,7 +180,7 @@ class IncidentGrouper:
         if escalates or found.page_since_ms is None:
             found.page_since_ms = since_ms
 
-    def _escalates(self, found: _OpenIncident, alert: Alert, since_ms: Millis) -> bool:
+    def _escalates(self, found: _GroupedIncident, alert: Alert, since_ms: Millis) -> bool:
         """Returns whether an alert that is critical since then makes an incident worse than what was acknowledged."""
         if found.page_since_ms is None:
             recently = found.critical_at_ms is not None and alert.observed_at_ms - found.critical_at_ms <= RETURN_MS
@@ -213,7 +213,7 @@ class IncidentGrouper:
                 if self._is_part_of(alert, found, [found.firing[id_]] if is_grouped else []):
                     yield incident
 
-    def _is_part_of(self, alert: Alert, found: _OpenIncident, related: Sequence[_FiringAlert]) -> bool:
+    def _is_part_of(self, alert: Alert, found: _GroupedIncident, related: Sequence[_GroupedAlert]) -> bool:
         """Returns whether an alert belongs to an open incident. `related`: those of it that may have the same cause."""
         if alert.started_at_ms - found.reference_ms <= ONE_CAUSE_MS or alert.severity is Severity.INFO:
             return True

@@ -6,7 +6,7 @@ from rules.facts.node import NodeFacts
 from rules.facts.quorum import Facts
 from rules.formatting import and_join
 from rules.model.identifiers import NodeId
-from rules.model.monitoring import Answer, CertificateFault
+from rules.model.monitoring import CertificateFault, ProbeAnswer
 from rules.remedies.step import may_restart
 
 
@@ -41,7 +41,7 @@ def reach_step(facts: Facts, voter: NodeFacts) -> str:
             node,
         )
     step = f"# Make {endpoint} reach controller {node} again (DNS or port mapping): another process answers"
-    if voter.probe is None or voter.probe.answer is not Answer.OTHER_CLUSTER:
+    if voter.probe is None or voter.probe.answer is not ProbeAnswer.OTHER_CLUSTER:
         return step
     return f"{step}, or this controller with another cluster's log directory (cluster.id in meta.properties)"
 

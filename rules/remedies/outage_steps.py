@@ -16,7 +16,7 @@ from rules.facts.reported_leaders import epochs_in_vain
 from rules.formatting import and_join, numbered
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import majority
-from rules.model.monitoring import Connection, Resolution
+from rules.model.monitoring import ConnectionResult, Resolution
 from rules.model.quorum import Quorum
 from rules.remedies.access_steps import access_steps
 from rules.remedies.endpoint_steps import certificate_steps
@@ -65,7 +65,7 @@ def running_voters(facts: Facts, voters: tuple[NodeFacts, ...]) -> int:
 def all_accept(voters: tuple[NodeFacts, ...]) -> bool:
     """Returns whether each voter accepts connections at an endpoint that reaches it."""
     probes = [voter.probe for voter in voters if voter.reachable]
-    accepted = [probe for probe in probes if probe is not None and probe.connection is Connection.ACCEPTED]
+    accepted = [probe for probe in probes if probe is not None and probe.connection is ConnectionResult.ACCEPTED]
     return len(accepted) == len(voters)
 
 

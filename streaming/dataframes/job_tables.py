@@ -30,7 +30,7 @@ from streaming.dataframes.metadata_log_source import timestamp_us
 from streaming.pipeline.arrow_schema import arrow_schema
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.schema import OBSERVATION, REFUSED
-from streaming.pipeline.topic_batch import RelayedCluster
+from streaming.pipeline.topic_batch import TopicCluster
 from streaming.pipeline.topic_source import TopicSource
 
 RecordT = TypeVar("RecordT")
@@ -111,7 +111,7 @@ class JobTables:
             if cluster_id is None:
                 raise UsageError(f"cluster {name}: its id is not known: set its cluster_id, or start the job first")
             topic = config.relay.topic_of(name)
-            clusters[name] = RelayedCluster(topic=topic, cluster_id=cluster_id, baseline=0)
+            clusters[name] = TopicCluster(topic=topic, cluster_id=cluster_id, baseline=0)
         source = TopicSource(
             connection=config.relay,
             rows_per_batch=config.relay.rows_per_batch,

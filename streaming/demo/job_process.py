@@ -36,7 +36,7 @@ Seconds = Annotated[float, BeforeValidator(lambda text: datetime.fromisoformat(t
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlertLine:
+class JsonlLine:
     """One line of the jsonl sink."""
 
     line: Mapping[str, Any]
@@ -55,7 +55,7 @@ class AlertLine:
     sent_at: Seconds
 
 
-_LINE = TypeAdapter(AlertLine)
+_LINE = TypeAdapter(JsonlLine)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -183,7 +183,7 @@ class JobProcess:
         """HOST:PORT of the job's page."""
         return f"127.0.0.1:{self._port}"
 
-    def alerts(self) -> list[AlertLine]:
+    def alerts(self) -> list[JsonlLine]:
         """Returns every complete line of the file, oldest first."""
         if not self.jsonl.exists():
             return []
@@ -200,14 +200,14 @@ class JobProcess:
         severity: str = "",
         since: int = 0,
         within_s: float = ALERT_S,
-    ) -> AlertLine:
+    ) -> JsonlLine:
         """Returns the first matching line from number `since` on; waits `within_s` seconds at most.
 
         Raises:
             JobProcessError: no such line was written: names the lines that were.
         """
 
-        def matches(alert: AlertLine) -> bool:
+        def matches(alert: JsonlLine) -> bool:
             return (
                 alert.rule == rule
                 and alert.state == state
@@ -215,14 +215,14 @@ class JobProcess:
                 and severity in ("", alert.severity)
             )
 
-        def found() -> AlertLine | None:
+        def found() -> JsonlLine | None:
             return next((alert for alert in self.alerts()[since:] if matches(alert)), None)
 
         return self._until(found, within_s, f"{rule} {subject} {severity} {state}".replace("  ", " "))
 
-    def firing(self) -> list[AlertLine]:
+    def firing(self) -> list[JsonlLine]:
         """Returns the active alerts: the newest line of each fingerprint, if it is firing."""
-        newest: dict[str, AlertLine] = {}
+        newest: dict[str, JsonlLine] = {}
         for alert in self.alerts():
             newest[str(alert.line["fingerprint"])] = alert
         return [alert for alert in newest.values() if alert.state == "firing"]

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streaming.demo.fault import ExpectedAlert
-from streaming.demo.job_process import AlertLine, JobProcessError
+from streaming.demo.job_process import JobProcessError, JsonlLine
 from streaming.demo.notification_counter import NotificationCounter
 from streaming.demo.scenarios import Scenario, ScenarioContext
 
@@ -83,7 +83,7 @@ class ScenarioRunner:
         if counts != right:
             self.problems.append(f"WRONG NOTIFICATIONS: {name}: {dict(counts)}, expected {dict(right)}")
 
-    def _await(self, expectation: ExpectedAlert, first: int) -> AlertLine | None:
+    def _await(self, expectation: ExpectedAlert, first: int) -> JsonlLine | None:
         hold = self.holds[expectation.rule]
         with self.console.status(Text(f"waiting for {expectation.rule} (hold {hold:g} s)")):
             try:
@@ -102,7 +102,7 @@ class ScenarioRunner:
         self.problems += expectation.problems(severity=alert.severity, summary=summary, remedy=alert.remedy)
         return alert
 
-    def _show(self, alert: AlertLine) -> None:
+    def _show(self, alert: JsonlLine) -> None:
         badge = Text("  ").append(f" {alert.severity} ", style=COLOURS[alert.severity])
         self.console.print(badge.append(f" {alert.rule}", style="bold").append(f"  {alert.subject}"))
         self.console.print(Padding(Text(str(alert.line["summary"])), INDENT))
@@ -124,7 +124,7 @@ class ScenarioRunner:
                 # On a terminal a command is not broken, so that it can be copied.
                 self.console.print(Text("      ").append_text(text), soft_wrap=True)
 
-    def _resolved(self, alert: AlertLine) -> bool:
+    def _resolved(self, alert: JsonlLine) -> bool:
         with self.console.status(Text(f"waiting for {alert.rule} {alert.subject} to resolve")):
             try:
                 self.context.job.wait_for(
@@ -151,7 +151,7 @@ class ScenarioRunner:
                 time.sleep(0.1)
 
     def _add_outcome(
-        self, scenario: Scenario, expectation: ExpectedAlert, alert: AlertLine | None, *, resolved: bool
+        self, scenario: Scenario, expectation: ExpectedAlert, alert: JsonlLine | None, *, resolved: bool
     ) -> None:
         name = "" if any(row[0] == scenario.name for row in self.outcomes) else scenario.name
         end = "still firing" if scenario.fix is None else "yes" if resolved else "NO"
@@ -165,10 +165,10 @@ class ScenarioRunner:
         if alert is None or (scenario.fix is not None and not resolved):
             self.problems.append(f"{'NO ALERT' if alert is None else 'NOT RESOLVED'}: {self.outcomes[-1][1]}")
 
-    def _after_hold(self, alert: AlertLine) -> float:
+    def _after_hold(self, alert: JsonlLine) -> float:
         return max(0.0, alert.sent_at - alert.started_at - self.holds[alert.rule])
 
-    def _after_fault(self, alert: AlertLine) -> float:
+    def _after_fault(self, alert: JsonlLine) -> float:
         """Returns the seconds since the fault was complete, or since it began for an alert that came before that."""
         began, done = self._fault
         return alert.sent_at - (done if alert.sent_at >= done else began)

@@ -110,7 +110,7 @@ Ask = Callable[[], str | None]
 """Returns why something is missing; None if it is there."""
 
 
-class Question:
+class DependencyQuestion:
     """Asks in a thread of its own, which may hang, at most every few seconds."""
 
     def __init__(self, ask: Ask, unanswered: Ask = lambda: None) -> None:
@@ -167,7 +167,7 @@ class Checks:
         self._batch_age_s = batch_age_s
         self._seen = seen
         self._since: dict[Dependency, float] = {}
-        self._questions = {name: Question(ask, unanswered) for name, (ask, unanswered) in asked.items()}
+        self._questions = {name: DependencyQuestion(ask, unanswered) for name, (ask, unanswered) in asked.items()}
 
     def run(self) -> None:
         """Notes what is missing now; to be called about once a second."""

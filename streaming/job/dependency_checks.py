@@ -7,7 +7,7 @@ from typing import Final
 
 from connectors.errors import KraftwatchError
 from connectors.store.durable_file import full_disk
-from streaming.job.dependencies import Ask, Checks, Dependency, Question
+from streaming.job.dependencies import Ask, Checks, Dependency, DependencyQuestion
 from streaming.job.job import Job
 from streaming.pipeline.spark.errors import SPARK_ERRORS
 from streaming.pipeline.spark.hadoop_folder import HadoopFolder
@@ -27,7 +27,10 @@ def dependency_checks(job: Job) -> Checks:
     if not job.running.config.master.startswith("local"):
         # Java may hang.
         executors = Executors(asks.executor_count)
-        seen |= {Dependency.CORES: Question(asks.cores).answer, Dependency.EXECUTORS: Question(executors).answer}
+        seen |= {
+            Dependency.CORES: DependencyQuestion(asks.cores).answer,
+            Dependency.EXECUTORS: DependencyQuestion(executors).answer,
+        }
     if not job.running.gathers:
         seen[Dependency.TOPIC] = asks.topic
     asked: dict[Dependency, tuple[Ask, Ask]] = {}
@@ -111,7 +114,7 @@ class FileSystem:
 
     def __init__(self, ask: Ask, java: Ask, unanswered: str) -> None:
         """`java` returns None unless Java answers; `unanswered`: what to say if only the file system does not."""
-        self._ask, self._java, self._unanswered = ask, Question(java), unanswered
+        self._ask, self._java, self._unanswered = ask, DependencyQuestion(java), unanswered
 
     def ask(self) -> str | None:
         """Returns why the file system is missing; None if it is there."""

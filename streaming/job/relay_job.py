@@ -37,7 +37,7 @@ from streaming.config import Config, host_port
 from streaming.config.relay_section import RelaySection
 from streaming.job import logging_setup
 from streaming.job.cluster_identity import identify_clusters, record_ids
-from streaming.job.dependencies import Question
+from streaming.job.dependencies import DependencyQuestion
 from streaming.job.gatherer_process import GathererProcess
 from streaming.metrics.metric_spec import metrics_endpoint
 from streaming.metrics.otlp import OtlpExport
@@ -126,7 +126,7 @@ class _Found:
 
     def __init__(self, answering: Mapping[str, ClusterConnection], silent: Sequence[ClusterConnection]) -> None:
         self.answering = answering
-        self._answer = Question(lambda: and_join([*identify_clusters(silent, {}, identify).ids]) or None)
+        self._answer = DependencyQuestion(lambda: and_join([*identify_clusters(silent, {}, identify).ids]) or None)
         self._silent = silent
 
     @property

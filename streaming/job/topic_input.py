@@ -30,7 +30,7 @@ from streaming.pipeline.checkpoint_source import (
     require_source,
 )
 from streaming.pipeline.source import BYTES_PER_BATCH
-from streaming.pipeline.topic_batch import MessageReader, RelayedCluster
+from streaming.pipeline.topic_batch import MessageReader, TopicCluster
 from streaming.pipeline.topic_files import TopicState
 from streaming.pipeline.topic_source import TopicSource
 
@@ -101,7 +101,7 @@ def _topic_source(config: Config, source: CheckpointSource, ids: Mapping[str, st
         rows_per_batch=section.rows_per_batch,
         starting_offsets=source.starting_offsets,
         clusters={
-            cluster.name: RelayedCluster(
+            cluster.name: TopicCluster(
                 topic=section.topic_of(cluster.name),
                 cluster_id=ids[cluster.name],
                 baseline=source.baselines[cluster.name],

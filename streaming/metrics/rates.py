@@ -22,7 +22,7 @@ Node: TypeAlias = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Poll:
+class _PolledOffsets:
     at_ms: int
     leader: Node | None
     log_ends: Mapping[Node, int]
@@ -44,7 +44,7 @@ class Rates:
     """Written by the thread that delivers, read by any thread: attributes are replaced, never changed."""
 
     def __init__(self) -> None:
-        self._polls: tuple[_Poll, ...] = ()
+        self._polls: tuple[_PolledOffsets, ...] = ()
         self._elections: tuple[_TimedElection, ...] = ()
         self._newest_record: tuple[int, int] | None = None
         """Offset and timestamp of the newest applied record."""
@@ -104,11 +104,11 @@ class Rates:
         )
 
 
-def _poll(status: ClusterStatus, at_ms: int) -> _Poll:
+def _poll(status: ClusterStatus, at_ms: int) -> _PolledOffsets:
     rows = status.replicas
     leader = next((node_of(row) for row in rows if row.status is ReplicaRole.LEADER), None)
     ends: dict[Node, int] = {node_of(row): row.log_end_offset for row in rows if row.log_end_offset is not None}
-    return _Poll(at_ms, leader, ends, _commit_wait_ms(status))
+    return _PolledOffsets(at_ms, leader, ends, _commit_wait_ms(status))
 
 
 def _commit_wait_ms(status: ClusterStatus) -> int | None:

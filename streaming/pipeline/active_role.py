@@ -32,7 +32,7 @@ _PAUSE_S: Final = 2 * LEASE_S
 """How long a job that gave the lease up leaves it to others."""
 
 
-class Role(Protocol):
+class JobRole(Protocol):
     """Whether this job records alerts and calls the sinks."""
 
     @property
@@ -44,7 +44,7 @@ class Role(Protocol):
         """Whether another job notifies, or may begin to."""
 
 
-class OnlyJob(Role):
+class OnlyJob(JobRole):
     """The role of a job that shares its store with no other one."""
 
     is_active = True
@@ -53,7 +53,7 @@ class OnlyJob(Role):
     store_problem = None
 
 
-class LeaseRole(Role):
+class LeaseRole(JobRole):
     """The role of a job that shares its store: the one that has the lease notifies."""
 
     def __init__(self, lease: Lease) -> None:

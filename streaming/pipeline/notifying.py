@@ -24,7 +24,7 @@ from rules.firing import Firing
 from rules.model.identifiers import Millis
 from rules.model.job_state import JOB_CLUSTER_ID, SinkState
 from rules.notifications.route import Hold
-from streaming.pipeline.active_role import OnlyJob, Role
+from streaming.pipeline.active_role import JobRole, OnlyJob
 from streaming.replay.contract_violations import failure_reason
 from streaming.status.status_store import Engine, StatusStore
 
@@ -59,7 +59,7 @@ class Notifying:
         sinks: Sequence[Sink],
         *,
         store: StatusStore,
-        role: Role | None = None,
+        role: JobRole | None = None,
         job: JobEvaluation | None = None,
         holds: Callable[[Millis], Sequence[Hold]] | None = None,
         deadline_s: float = 10.0,
@@ -84,7 +84,7 @@ class Notifying:
         """
         self.ledger, self.store, self._sinks = ledger, store, sinks
         self._deadline_s, self._patience_s, self._clock = deadline_s, patience_s, clock
-        self.role: Role = role or OnlyJob()
+        self.role: JobRole = role or OnlyJob()
         self._job, self._holds = job, holds
         self._job_failure: str | None = None
         """Why the job was not evaluated, as it was logged last."""

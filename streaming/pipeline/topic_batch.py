@@ -44,7 +44,7 @@ again: a quiet row may be the first of something that was not seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RelayedCluster:
+class TopicCluster:
     """From which messages the rows of a monitored cluster come."""
 
     topic: str
@@ -54,7 +54,7 @@ class RelayedCluster:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Newest:
+class _NewestRow:
     """What is known of a cluster's newest row, in this batch or before."""
 
     sequence: int
@@ -68,7 +68,7 @@ class _Newest:
 class MessageReader:
     """Reads messages; whatever no relay of the cluster writes is refused."""
 
-    def __init__(self, clusters: Mapping[str, RelayedCluster]) -> None:
+    def __init__(self, clusters: Mapping[str, TopicCluster]) -> None:
         """`clusters`: the monitored ones, by name."""
         self._clusters = clusters
 
@@ -119,7 +119,7 @@ class TopicBatch:
         """Begins the first batch; `most_rows` and `most_bytes`: a batch with so much is due."""
         self._reader, self._clock = reader, clock
         self._most_rows, self._most_bytes = most_rows, most_bytes
-        self._newest: dict[str, _Newest] = {}
+        self._newest: dict[str, _NewestRow] = {}
         """Of each cluster, since this reader began."""
         self.begin({})
 
@@ -185,7 +185,7 @@ class TopicBatch:
             return
         changed = newest is None or newest.relay != read.relay or row.urgency is Urgency.URGENT
         settled_ms = row.observed_at_ms + _SETTLES_MS if newest is None or changed else newest.settled_ms
-        self._newest[row.cluster] = _Newest(
+        self._newest[row.cluster] = _NewestRow(
             sequence=row.sequence, relay=read.relay, settled_ms=settled_ms, read_at=self._clock()
         )
         waits_until_ms = self._quiet_until_ms.get(row.cluster, 0)

@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 from connectors.settings.sections import TopicSection
 from streaming.pipeline.schema import PACKED
 from streaming.pipeline.source import BYTES_PER_BATCH, arrow_stream, read_arrow_stream
-from streaming.pipeline.topic_batch import MessageReader, RelayedCluster, TopicBatch
+from streaming.pipeline.topic_batch import MessageReader, TopicBatch, TopicCluster
 from streaming.pipeline.topic_files import TopicFiles, TopicState
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class TopicSource:
     """Of one batch, at most: a backlog is read in bounded batches."""
     starting_offsets: Mapping[str, Mapping[int, int]]
     """Where a new query begins, by topic and partition; other partitions are read from their start."""
-    clusters: Mapping[str, RelayedCluster]
+    clusters: Mapping[str, TopicCluster]
     """The monitored clusters by name."""
 
     def observations(self, spark: SparkSession, files: TopicFiles) -> DataFrame:
@@ -119,7 +119,7 @@ class TopicStreamReader(DataSourceStreamReader):
     def __init__(self, files: TopicFiles) -> None:
         """Takes the job's files: nothing is opened yet."""
         self._files = files
-        self._reading: _Reading | None = None
+        self._reading: _TopicReading | None = None
 
     def initialOffset(self) -> Offsets:
         """Returns where a new query begins."""
@@ -148,14 +148,14 @@ class TopicStreamReader(DataSourceStreamReader):
             self._reading.follower.close()
 
     @property
-    def _opened(self) -> "_Reading":
+    def _opened(self) -> "_TopicReading":
         if self._reading is None:
-            self._reading = _Reading(_SOURCE.validate_json(self._files.source()), self._files)
+            self._reading = _TopicReading(_SOURCE.validate_json(self._files.source()), self._files)
             self._files.delete_source()
         return self._reading
 
 
-class _Reading:
+class _TopicReading:
     """What the planner holds: the connection, and the rows of the next batch."""
 
     def __init__(self, source: TopicSource, files: TopicFiles, follower: "TopicFollower | None" = None) -> None:

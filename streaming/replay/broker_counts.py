@@ -1,4 +1,4 @@
-"""BrokerCounts: how many partitions have a replica on each broker, and how many each leads.
+"""BrokerSums: how many partitions have a replica on each broker, and how many each leads.
 
 A change costs two entries of a counter. All partitions are read only when the topics are restored, and for examples
 when a broker that holds replicas is no longer registered, or one that is not alive begins to lead.
@@ -20,7 +20,7 @@ _MOST_EXAMPLES: Final = 20
 _Key = tuple[TopicId, int]
 
 
-class BrokerCounts:
+class BrokerSums:
     """The counts of one log."""
 
     def __init__(self, topics: Iterable[Topic], known: Iterable[BrokerPartitions] = ()) -> None:

@@ -58,7 +58,7 @@ from streaming.replay.log import Control, Log, Record
 from streaming.replay.log_clock import LogClock
 from streaming.replay.machine_state import MachineState
 from streaming.replay.partitions import Partitions
-from streaming.replay.probe_state import GAPS, KnownEndpoints
+from streaming.replay.probe_state import GAPS, ListedEndpoints
 from streaming.replay.quorum_builder import build_quorum
 from streaming.replay.recent_history import with_read_times, with_voters
 from streaming.replay.stored_topics import PageStore
@@ -96,7 +96,7 @@ class Machine(MachineState):
         """The records of the newest row that are beyond a limit, each after the number of events before it."""
 
     _quorum: Quorum | None = None
-    _known_endpoints: tuple[tuple[object, ...], KnownEndpoints] | None = None
+    _known_endpoints: tuple[tuple[object, ...], ListedEndpoints] | None = None
     """Those in the visible image, after what lists them."""
     _epoch_before = Epoch(-1)
     """The newest epoch in the log before the current observation."""
@@ -456,14 +456,14 @@ class Machine(MachineState):
             newest = self.poll_history.newest
             nodes = {} if newest is None else newest.nodes
             polled = {(node, str(endpoint)) for node, endpoints in nodes.items() for endpoint in endpoints}
-            self.probe_state.keep_known_endpoints(self._endpoints_of_log(), KnownEndpoints.of(polled))
+            self.probe_state.keep_known_endpoints(self._endpoints_of_log(), ListedEndpoints.of(polled))
 
-    def _endpoints_of_log(self) -> KnownEndpoints:
+    def _endpoints_of_log(self) -> ListedEndpoints:
         """Returns the endpoints in the visible image; they are collected again only if what lists them changed."""
         image = self.visible_image
         lists = image.committed, image.controllers, image.brokers
         if self._known_endpoints is None or any(map(is_not, self._known_endpoints[0], lists)):
-            self._known_endpoints = lists, KnownEndpoints.of(image.endpoints)
+            self._known_endpoints = lists, ListedEndpoints.of(image.endpoints)
         return self._known_endpoints[1]
 
 

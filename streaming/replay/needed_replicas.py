@@ -21,7 +21,7 @@ _MOST_EXAMPLES: Final = 5
 Key = tuple[TopicId, int]
 
 
-class Need(NamedTuple):
+class ReplicaNeed(NamedTuple):
     """How many replicas a partition has, how many of them are in sync, and how many must be."""
 
     replicas: int
@@ -47,7 +47,7 @@ def out_of_sync(one: Assignment | None) -> tuple[NodeId, ...]:
     return tuple(node for node in one.replicas if node not in one.isr)
 
 
-def need_of(one: Assignment | None, min_isr: int | None) -> Need | None:
+def need_of(one: Assignment | None, min_isr: int | None) -> ReplicaNeed | None:
     """Returns what a partition needs of its in-sync replicas; None if it has no leader, or one of them to spare.
 
     More than there are replicas are not needed (Partition.effectiveMinIsr).
@@ -61,9 +61,9 @@ def need_of(one: Assignment | None, min_isr: int | None) -> Need | None:
 
 
 @lru_cache(maxsize=1 << 10)
-def _need(replicas: int, in_sync: int, min_isr: int | None, eligible: bool) -> Need:  # noqa: FBT001 - a field
+def _need(replicas: int, in_sync: int, min_isr: int | None, eligible: bool) -> ReplicaNeed:  # noqa: FBT001 - a field
     """Returns one object for equal needs: there are few, and its constructor takes long."""
-    return Need(replicas, in_sync, min_isr, eligible)
+    return ReplicaNeed(replicas, in_sync, min_isr, eligible)
 
 
 @dataclass(slots=True)
@@ -79,11 +79,11 @@ class NeededReplicas:
 
     def __init__(self, stored: tuple[NeededReplica, ...] = ()) -> None:
         """`stored` is what `current` returned."""
-        self._sums: dict[NodeId, dict[Need, _Sum]] = {}
+        self._sums: dict[NodeId, dict[ReplicaNeed, _Sum]] = {}
         self._frozen: dict[NodeId, tuple[NeededReplica, ...]] = {}
         """Those of the brokers whose sums have not changed since."""
         self._current: tuple[NeededReplica, ...] | None = stored
-        self._undecided: Counter[tuple[tuple[NodeId, ...], Need]] = Counter()
+        self._undecided: Counter[tuple[tuple[NodeId, ...], ReplicaNeed]] = Counter()
         """By ISR, partitions in sync whose min.insync.replicas is not known, since `current`: often all of a cluster.
 
         They have no examples: what they need is asked of people, whatever they are.
@@ -110,8 +110,8 @@ class NeededReplicas:
         self,
         key: Key,
         topic: str | None,
-        before: tuple[Need | None, Assignment | None],
-        now: tuple[Need | None, Assignment | None],
+        before: tuple[ReplicaNeed | None, Assignment | None],
+        now: tuple[ReplicaNeed | None, Assignment | None],
     ) -> None:
         """Counts a partition that has changed, by what it needs before and now; None: nothing."""
         (was, held), (is_, holds) = before, now
@@ -131,7 +131,7 @@ class NeededReplicas:
     def _add(
         self,
         node: NodeId,
-        need: Need,
+        need: ReplicaNeed,
         count: int,
         missing: tuple[NodeId, ...] = (),
         partition: Mapping[Key, str | None] = MappingProxyType({}),
@@ -200,7 +200,7 @@ def _same(held: Assignment | None, holds: Assignment | None) -> bool:
     return held is not None and holds is not None and (held.isr, held.replicas) == (holds.isr, holds.replicas)
 
 
-def _frozen(node: NodeId, sums: dict[Need, _Sum]) -> tuple[NeededReplica, ...]:
+def _frozen(node: NodeId, sums: dict[ReplicaNeed, _Sum]) -> tuple[NeededReplica, ...]:
     ordered = sorted(sums.items(), key=lambda each: (each[0].min_isr or 0, *each[0][:2], each[0].eligible))
     return tuple(
         NeededReplica(

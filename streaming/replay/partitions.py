@@ -37,7 +37,7 @@ from rules.model.history import (
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
 from rules.model.membership import BrokerRegistration, RecordPosition
 from rules.model.unreplayable import MOST_UNREPLAYABLE, Refusal, UnreplayableRecord
-from streaming.replay.broker_counts import BrokerCounts
+from streaming.replay.broker_counts import BrokerSums
 from streaming.replay.counted_partitions import CountedPartitions, eligible, missing
 from streaming.replay.directory_numbers import DirectoryNumbers
 from streaming.replay.emptied_replicas import Emptied
@@ -119,7 +119,7 @@ class Partitions:
         self._min_isr = min_isr
         self._needed = None if needed_replicas is None else NeededReplicas(needed_replicas)
         self._out_of_sync = OutOfSync(out_of_sync)
-        self._counts: BrokerCounts | None = None
+        self._counts: BrokerSums | None = None
         """None until the topics are restored."""
         self._brokers_down, self._brokers_changed, self._registered_changed = brokers_down, False, False
         self._offline_directories: tuple[OfflineDirectory, ...] | None = offline_directories
@@ -742,7 +742,7 @@ class Partitions:
         self._packed, topics = None, self._restored()
         return topics
 
-    def _restored_counts(self) -> BrokerCounts:
+    def _restored_counts(self) -> BrokerSums:
         self._restored()
         assert self._counts is not None
         return self._counts
@@ -755,7 +755,7 @@ class Partitions:
                 self._offline_replicas[directory.broker, numbers[directory.broker][directory.directory_id]] = (
                     directory.replicas
                 )
-            self._counts = BrokerCounts(self._topics.by_id.values(), self._brokers_down)
+            self._counts = BrokerSums(self._topics.by_id.values(), self._brokers_down)
         return self._topics
 
 

@@ -8,13 +8,13 @@ from rules.model.ages import LATE_MS
 from rules.model.identifiers import START, Millis, NodeId, host_of
 from rules.model.monitoring import (
     NO_LEADER_REASONS,
-    Answer,
-    Connection,
+    ConnectionResult,
     DamagedBatch,
     FailedObservation,
     LeaderView,
     ObservationSource,
     Probe,
+    ProbeAnswer,
     Reason,
     Resolution,
     probe_key,
@@ -60,14 +60,14 @@ MOST_HOSTS = 1_000
 """The number of hosts, the last ones that were probed, whose addresses are kept."""
 
 
-class KnownEndpoints(NamedTuple):
+class ListedEndpoints(NamedTuple):
     """Nodes with the HOST:PORT that something lists for them."""
 
     endpoints: Collection[tuple[NodeId, str]]
     hosts: Collection[str]
 
     @classmethod
-    def of(cls, endpoints: Collection[tuple[NodeId, str]]) -> "KnownEndpoints":
+    def of(cls, endpoints: Collection[tuple[NodeId, str]]) -> "ListedEndpoints":
         """Returns the endpoints with their hosts."""
         return cls(endpoints, {host_of(endpoint) for _, endpoint in endpoints})
 
@@ -163,7 +163,7 @@ class ProbeState:
             observed_at_ms=now_ms,
             former_reason=_former_reason(before, event),
             returned_at_ms=_returns(before, event, now_ms),
-            starting=before is not None and before.starting and event.connection is not Connection.ACCEPTED,
+            starting=before is not None and before.starting and event.connection is not ConnectionResult.ACCEPTED,
             newest_certificate=event.certificate or (None if before is None else before.newest_certificate),
             certificate_since_ms=_certificate_since_ms(before, event, now_ms),
         )
@@ -173,9 +173,9 @@ class ProbeState:
             if len(self.addresses) > MOST_HOSTS:
                 del self.addresses[next(iter(self.addresses))]
         self._end_failures(ObservationSource.PROBE, str(event.endpoint))
-        if event.connection is Connection.REFUSED:
+        if event.connection is ConnectionResult.REFUSED:
             self._ended(str(event.endpoint))
-        elif event.answer is Answer.LATE:
+        elif event.answer is ProbeAnswer.LATE:
             self.late_answers = _put({**self.late_answers}, str(event.endpoint), now_ms)
         elif _is_answered(event) and before is not None and not _is_answered(before):
             # A probe that repeats the answer before it may not have asked again.
@@ -184,7 +184,7 @@ class ProbeState:
     def fetched_again(self, node: NodeId, now_ms: Millis) -> None:
         """Keeps that a voter fetches again after a pause whose endpoint refuses connections: its process started."""
         for key, probe in self.probes.items():
-            refuses = probe.connection is Connection.REFUSED and now_ms - probe.observed_at_ms <= REFUSES_MS
+            refuses = probe.connection is ConnectionResult.REFUSED and now_ms - probe.observed_at_ms <= REFUSES_MS
             if probe.node == node and refuses and not _started_since(probe):
                 returned = replace(probe, starting=True, returned_at_ms=(*probe.returned_at_ms, now_ms)[-RETURNS:])
                 self.probes = {**self.probes, key: returned}
@@ -215,7 +215,7 @@ class ProbeState:
         )
         self.witnesses = _put({**self.witnesses}, str(event.node), row)
 
-    def keep_known_endpoints(self, *known: KnownEndpoints) -> None:
+    def keep_known_endpoints(self, *known: ListedEndpoints) -> None:
         """Drops probes and addresses of endpoints that no voter, registration or polled node lists any more."""
 
         def is_known(probe: Probe) -> bool:
@@ -287,7 +287,10 @@ def _certificate_since_ms(previous: Probe | None, event: Probe, now_ms: Millis) 
 
 
 def _is_answered(probe: Probe) -> bool:
-    return probe.connection is Connection.ACCEPTED and probe.answer not in (Answer.NO_ANSWER, Answer.LATE)
+    return probe.connection is ConnectionResult.ACCEPTED and probe.answer not in (
+        ProbeAnswer.NO_ANSWER,
+        ProbeAnswer.LATE,
+    )
 
 
 def _returns(previous: Probe | None, event: Probe, now_ms: Millis) -> tuple[Millis, ...]:
@@ -295,9 +298,9 @@ def _returns(previous: Probe | None, event: Probe, now_ms: Millis) -> tuple[Mill
     if previous is None:
         return ()
     known = tuple(at_ms for at_ms in previous.returned_at_ms if now_ms - at_ms <= RETURNS_MS)
-    refused = previous.connection is Connection.REFUSED and not _started_since(previous)
+    refused = previous.connection is ConnectionResult.REFUSED and not _started_since(previous)
     # One that fetched before it listens has started once.
-    if event.connection is not Connection.ACCEPTED or not refused or previous.starting:
+    if event.connection is not ConnectionResult.ACCEPTED or not refused or previous.starting:
         return known
     return (*known, now_ms)[-RETURNS:]
 

@@ -101,7 +101,7 @@ Subject: TypeAlias = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Firing:
+class AlertSpan:
     """One alert from its first notification to its resolution."""
 
     subject: Subject
@@ -123,7 +123,7 @@ class Firing:
             "resolved_at": resolved,
         }
 
-    def overlaps(self, other: "Firing") -> bool:
+    def overlaps(self, other: "AlertSpan") -> bool:
         """Whether both are about the same time."""
         ends = [firing.resolved_at_ms for firing in (self, other)]
         begins_before = ends[1] is None or self.started_at_ms <= ends[1]
@@ -136,9 +136,9 @@ class AlertComparison:
 
     notifications: tuple[int, int]
     """How many alerts are sent, resolutions included: now, then."""
-    gone: tuple[Firing, ...]
+    gone: tuple[AlertSpan, ...]
     """Alerts that would no longer be sent."""
-    new: tuple[Firing, ...]
+    new: tuple[AlertSpan, ...]
     """Alerts that would be sent in addition."""
     delays_ms: tuple[tuple[Subject, Millis], ...]
     """For alerts that both send: how much later (or earlier, if negative) the second one sends them; 0 is left out."""
@@ -203,14 +203,14 @@ def compare_alerts(now: Sequence[Alert], then: Sequence[Alert]) -> AlertComparis
     )
 
 
-def firings(alerts: Iterable[Alert]) -> tuple[Firing, ...]:
+def firings(alerts: Iterable[Alert]) -> tuple[AlertSpan, ...]:
     """Returns each alert once, from its first firing transition to its resolution, in order of the first one."""
-    open_: dict[tuple[Subject, Millis], Firing] = {}
+    open_: dict[tuple[Subject, Millis], AlertSpan] = {}
     for alert in alerts:
         subject = (alert.cluster, alert.rule, alert.subject)
         key = (subject, alert.started_at_ms)
         fired_at_ms = open_[key].fired_at_ms if key in open_ else alert.observed_at_ms
-        open_[key] = Firing(
+        open_[key] = AlertSpan(
             subject=subject,
             started_at_ms=alert.started_at_ms,
             fired_at_ms=fired_at_ms,
@@ -219,11 +219,11 @@ def firings(alerts: Iterable[Alert]) -> tuple[Firing, ...]:
     return tuple(open_.values())
 
 
-def _length_ms(one: Firing) -> Millis:
+def _length_ms(one: AlertSpan) -> Millis:
     return Millis((one.resolved_at_ms or one.fired_at_ms) - one.started_at_ms)
 
 
-def _listed(found: Sequence[Firing]) -> str:
+def _listed(found: Sequence[AlertSpan]) -> str:
     most = 5
     texts = [
         f"{rule} ({subject}) of {cluster}" for cluster, rule, subject in (firing.subject for firing in found[:most])

@@ -20,7 +20,7 @@ from rules.finding import Plain
 from rules.formatting import and_join, iso, numbered, printable_step, visible
 from rules.model.identifiers import Endpoint, NodeId
 from rules.model.membership import Voter
-from rules.model.monitoring import Answer, Connection, Probe, Resolution
+from rules.model.monitoring import ConnectionResult, Probe, ProbeAnswer, Resolution
 from rules.rescue.lost_majority import NewQuorum
 from rules.rescue.node_decisions import DiskSurvival, NodeAction, start_order
 from rules.rescue.voter_override import OverrideOutcome, initial_controllers
@@ -574,28 +574,28 @@ def _result(node: NodeId, probe: Probe | None) -> tuple[EndpointResult, str]:
         case Resolution.RESOLVED:
             pass
     match probe.connection:
-        case Connection.REFUSED:
+        case ConnectionResult.REFUSED:
             return EndpointResult.NO_ANSWER, f"refuses connections: {stopped}"
-        case Connection.TIMED_OUT | Connection.UNREACHABLE | Connection.NOT_TRIED:
+        case ConnectionResult.TIMED_OUT | ConnectionResult.UNREACHABLE | ConnectionResult.NOT_TRIED:
             return EndpointResult.NO_ANSWER, f"does not answer: {stopped} or its host is down"
-        case Connection.ACCEPTED:
+        case ConnectionResult.ACCEPTED:
             return _answer(node, probe)
 
 
 def _answer(node: NodeId, probe: Probe) -> tuple[EndpointResult, str]:
     match probe.answer:
-        case Answer.THIS_CLUSTER if probe.answered_by == node:
+        case ProbeAnswer.THIS_CLUSTER if probe.answered_by == node:
             return EndpointResult.AS_PROPOSED, f"answers as node {node} of this cluster, as it should"
-        case Answer.THIS_CLUSTER:
+        case ProbeAnswer.THIS_CLUSTER:
             return EndpointResult.NOT_IDENTIFIED, "answers as a node of this cluster; which one is unknown"
-        case Answer.OTHER_NODE:
+        case ProbeAnswer.OTHER_NODE:
             which = "another node" if probe.answered_by is None else f"node {probe.answered_by}"
             return EndpointResult.ANOTHER, f"answers as {which}: do not use this endpoint"
-        case Answer.OTHER_CLUSTER:
+        case ProbeAnswer.OTHER_CLUSTER:
             return EndpointResult.ANOTHER, "answers as a node of another cluster: do not use this endpoint"
-        case Answer.NOT_KAFKA:
+        case ProbeAnswer.NOT_KAFKA:
             return EndpointResult.ANOTHER, "is served by something that does not speak Kafka: do not use this endpoint"
-        case Answer.NOT_ALLOWED:
+        case ProbeAnswer.NOT_ALLOWED:
             return EndpointResult.NOT_IDENTIFIED, "answers, and wants TLS or a login: which node it is is unknown"
-        case Answer.NO_ANSWER | Answer.LATE | Answer.NOT_ASKED:
+        case ProbeAnswer.NO_ANSWER | ProbeAnswer.LATE | ProbeAnswer.NOT_ASKED:
             return EndpointResult.NOT_IDENTIFIED, "accepts connections and does not answer"

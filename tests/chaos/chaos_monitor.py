@@ -13,7 +13,7 @@ import requests
 from connectors.store.alert_store import AlertStore
 from connectors.store.tables import job_database
 from deploy.lab.lab import Lab
-from streaming.demo.job_process import START_S, AlertLine, JobProcess
+from streaming.demo.job_process import START_S, JobProcess, JsonlLine
 from tests.chaos import job_processes, small_disk
 from tests.chaos.chaos_lab import ChaosLab
 from tests.chaos.counted_sinks import CountedSinks, counted_sinks
@@ -108,7 +108,7 @@ class ChaosMonitor:
         """Returns the job that notifies; None if none says so."""
         return next((number for number, job in self.jobs.items() if _notifies(job)), None)
 
-    def alerts(self) -> Sequence[AlertLine]:
+    def alerts(self) -> Sequence[JsonlLine]:
         """Returns the lines of the file that all jobs write."""
         return self.jobs[1].alerts()
 
@@ -117,7 +117,7 @@ class ChaosMonitor:
         place = self.store.place("kraftwatch") if self.relays else self.jobs[1].checkpoint
         return AlertStore(job_database(place, read_only=True)).content()
 
-    def firing(self) -> Sequence[AlertLine]:
+    def firing(self) -> Sequence[JsonlLine]:
         """Returns the alerts that are active by these lines."""
         return self.jobs[1].firing()
 

@@ -16,7 +16,7 @@ from connectors.store.alert_store import DeliveryStatus
 from deploy.lab import LabError, kafka_requests
 from streaming.cli.options import RecordedOptions
 from streaming.cli.recorded_job import RecordedJob
-from streaming.demo.job_process import AlertLine
+from streaming.demo.job_process import JsonlLine
 from tests.agreement.agreement import AgreementCount
 from tests.chaos import kill_order
 from tests.chaos.chaos_fault import ChaosContext, ChaosFault, NotNowError
@@ -280,7 +280,7 @@ def _expanded(context: ChaosContext, name: str, node: int) -> frozenset[tuple[st
     return frozenset({(name, node)})
 
 
-def _reported(alert: AlertLine) -> Reported:
+def _reported(alert: JsonlLine) -> Reported:
     values = {each.name: getattr(alert, each.name) for each in fields(Reported) if each.name != "fingerprint"}
     return Reported(fingerprint=alert.line["fingerprint"], **values)
 

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from deploy.lab import LabError
 from streaming.demo.fault import ExpectedAlert, Fault, Nodes
-from streaming.demo.job_process import AlertLine, JobProcessError
+from streaming.demo.job_process import JobProcessError, JsonlLine
 from streaming.demo.scenarios import Print
 from tests.chaos.counted_sinks import CountedSinks, Marks
 from tests.job.configured_job import ConfiguredJob
@@ -87,7 +87,7 @@ class EvaluationRun:
         self._count(found, fault, since, marks)
         return found
 
-    def _await(self, found: Evaluated, expected: ExpectedAlert, since: int, began: float) -> AlertLine:
+    def _await(self, found: Evaluated, expected: ExpectedAlert, since: int, began: float) -> JsonlLine:
         """Waits for an alert and its notification, and compares its text."""
         hold = THRESHOLDS.get(f"{expected.rule}.hold", 0.0)
         alert = self.job.wait_for(
@@ -104,7 +104,7 @@ class EvaluationRun:
         found.problems += expected.problems(severity=alert.severity, summary=summary, remedy=alert.remedy)
         return alert
 
-    def _received(self, alert: AlertLine, began: float) -> float:
+    def _received(self, alert: JsonlLine, began: float) -> float:
         """Waits until the webhook got a notification with this alert; returns when."""
         deadline = time.monotonic() + RESOLVED_S
         while time.monotonic() < deadline:

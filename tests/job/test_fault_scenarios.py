@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from streaming.demo.fault import ExpectedAlert
-from streaming.demo.job_process import STOP_S, AlertLine, JobProcess
+from streaming.demo.job_process import STOP_S, JobProcess, JsonlLine
 from tests.eventually import eventually
 from tests.faults import ENDPOINT_MOVED, LEADER_KILLED, MAJORITY_PAUSED, OBSERVER_ADDED, injected
 from tests.job.conftest import await_fetches_of_all_voters, short_thresholds
@@ -46,13 +46,13 @@ def settings() -> dict[str, float]:
     return short_thresholds("no-leader", "observer-could-be-voter")
 
 
-def fired_since(lab: Lab, job: JobProcess, since: int) -> list[AlertLine]:
+def fired_since(lab: Lab, job: JobProcess, since: int) -> list[JsonlLine]:
     """Returns the alerts that fired since line `since`, without churn that a slow machine caused."""
     churn = rules_expected_by_elections(lab) - {"no-leader"}
     return [alert for alert in job.alerts()[since:] if alert.state == "firing" and alert.rule not in churn]
 
 
-def expect(job: JobProcess, expected: ExpectedAlert, *, since: int) -> AlertLine:
+def expect(job: JobProcess, expected: ExpectedAlert, *, since: int) -> JsonlLine:
     """Waits until this alert fires, and returns it; its severity and text are as expected."""
     alert = job.wait_for(expected.rule, subject=expected.subject, since=since)
     summary = str(alert.line["summary"])

@@ -12,7 +12,7 @@ import pytest
 
 from connectors.relay.relay_message import Baseline, RelayMessage
 from deploy.lab.lab import Lab
-from streaming.demo.job_process import AlertLine, JobProcess
+from streaming.demo.job_process import JobProcess, JsonlLine
 from streaming.pipeline.topic_batch import MOST_S
 from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, section
@@ -105,7 +105,7 @@ def test_an_idle_cluster_needs_a_batch_every_nine_seconds_and_a_fault_makes_one_
     assert_each_line_is_an_event(job, fired)
 
 
-def assert_each_line_is_an_event(job: ConfiguredJob, fired: AlertLine) -> None:
+def assert_each_line_is_an_event(job: ConfiguredJob, fired: JsonlLine) -> None:
     """stderr has nothing but JSON, with the alert among it, although the job started and ended."""
     events = [json.loads(line) for line in job.log.read_text().splitlines()]
     assert all({"time", "level", "message"} <= event.keys() for event in events)

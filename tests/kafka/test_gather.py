@@ -13,7 +13,15 @@ from connectors.kafka.cluster_id_lookup import identify
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.redaction import redact
 from connectors.observations.observation import Observation, ObservationKind
-from rules.model.monitoring import Answer, Connection, FailedObservation, ObservationSource, Probe, Reason, Resolution
+from rules.model.monitoring import (
+    ConnectionResult,
+    FailedObservation,
+    ObservationSource,
+    Probe,
+    ProbeAnswer,
+    Reason,
+    Resolution,
+)
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, GathererRun, cluster_of, run_gatherer
 from tests.lab import Lab
@@ -85,8 +93,8 @@ def test_polls_and_probes_report_all_controllers_with_few_requests_of_no_replica
             newest = {event.node: event for event in gatherer.events(ObservationKind.PROBE) if isinstance(event, Probe)}
             assert set(newest) == set(lab.controllers)
             for event in newest.values():
-                assert (event.resolution, event.connection) == (Resolution.RESOLVED, Connection.ACCEPTED)
-                assert (event.answer, event.answered_by) == (Answer.THIS_CLUSTER, event.node)
+                assert (event.resolution, event.connection) == (Resolution.RESOLVED, ConnectionResult.ACCEPTED)
+                assert (event.answer, event.answered_by) == (ProbeAnswer.THIS_CLUSTER, event.node)
                 assert str(event.endpoint) == lab.node(event.node).endpoint
 
         def quorum_is_polled() -> None:

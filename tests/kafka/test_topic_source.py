@@ -19,7 +19,7 @@ from connectors.settings.sections import TopicSection
 from rules.model.identifiers import Millis
 from streaming.pipeline import topic_source
 from streaming.pipeline.output_rows import observations
-from streaming.pipeline.topic_batch import RelayedCluster
+from streaming.pipeline.topic_batch import TopicCluster
 from streaming.pipeline.topic_files import TopicFiles
 from streaming.pipeline.topic_source import Offsets, TopicBatchReader, TopicSource, TopicStreamReader
 from tests.eventually import eventually
@@ -76,7 +76,7 @@ class Topic:
             connection=connection,
             rows_per_batch=rows_per_batch,
             starting_offsets={self.name: {0: 0}},
-            clusters={"prod": RelayedCluster(topic=self.name, cluster_id="id", baseline=0)},
+            clusters={"prod": TopicCluster(topic=self.name, cluster_id="id", baseline=0)},
         )
         self.files.begin(topic_source._SOURCE.dump_json(source))
         self.readers.append(TopicStreamReader(self.files))

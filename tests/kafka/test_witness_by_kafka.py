@@ -7,7 +7,7 @@ import pytest
 
 from connectors.errors import UsageError
 from connectors.witness.dial import Attempts, witness
-from connectors.witness.kafka_tools import KafkaTools, Outcome
+from connectors.witness.kafka_tools import KafkaTools, ToolOutcome
 from deploy.lab.node import CONTROLLER, Listener
 from rules.model.witness import DialledBy, DialStep, PeerDial, Reached, WitnessRow
 from tests.eventually import eventually
@@ -162,7 +162,7 @@ def test_kafkas_tools_dial_again_once_something_has_changed(
     monkeypatch.setenv("KAFKA_OPTS", options(lab, realm, tmp_path))
     dials, attempts, dialled = [], Attempts(), KafkaTools.dial
 
-    def counted(tools: KafkaTools, endpoint: str, cluster_id: str | None) -> Outcome:
+    def counted(tools: KafkaTools, endpoint: str, cluster_id: str | None) -> ToolOutcome:
         dials.append(endpoint)
         return dialled(tools, endpoint, cluster_id)
 

@@ -28,13 +28,13 @@ from rules.model.history import ZkMigrationState
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, TopicId
 from rules.model.membership import BrokerRegistration, ControllerRegistration, FeatureRange, RecordPosition, Voter
 from rules.model.monitoring import (
-    Answer,
-    Connection,
+    ConnectionResult,
     FailedObservation,
     LeaderLog,
     LeaderView,
     ObservationSource,
     Probe,
+    ProbeAnswer,
     Reason,
     Resolution,
 )
@@ -124,8 +124,8 @@ def probed(node: int, *addresses: str, where: Endpoint | None = None) -> Probe:
         endpoint=where or endpoint(node),
         resolution=Resolution.RESOLVED if addresses else Resolution.NAME_NOT_FOUND,
         addresses=addresses,
-        connection=Connection.ACCEPTED if addresses else Connection.NOT_TRIED,
-        answer=Answer.THIS_CLUSTER if addresses else Answer.NOT_ASKED,
+        connection=ConnectionResult.ACCEPTED if addresses else ConnectionResult.NOT_TRIED,
+        answer=ProbeAnswer.THIS_CLUSTER if addresses else ProbeAnswer.NOT_ASKED,
         answered_by=NodeId(node) if addresses else None,
         detail="",
     )

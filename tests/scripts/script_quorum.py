@@ -14,13 +14,13 @@ from connectors.observations.observation import Event
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter
 from rules.model.monitoring import (
-    Answer,
-    Connection,
+    ConnectionResult,
     FailedObservation,
     LeaderLog,
     LeaderView,
     ObservationSource,
     Probe,
+    ProbeAnswer,
     Reason,
     Resolution,
     Snapshot,
@@ -142,7 +142,7 @@ class ScriptedQuorum:
     """End offset of the newest snapshot and the newest time it contains."""
     hanging: set[int] = field(default_factory=set)
     """Controllers whose event thread hangs: they append nothing, and answer."""
-    unserved: dict[int, Connection] = field(default_factory=dict)
+    unserved: dict[int, ConnectionResult] = field(default_factory=dict)
     """Controllers that answer older connections and no new ones, which they accept or drop."""
     replaced: set[int] = field(default_factory=set)
     """Controllers at whose endpoint something answers the monitor that is no Kafka node."""
@@ -358,7 +358,7 @@ class ScriptedQuorum:
 
         serve-no-new-connection timed-out 1: nor does it accept one.
         """
-        self.unserved |= dict.fromkeys(numbers, Connection(how))
+        self.unserved |= dict.fromkeys(numbers, ConnectionResult(how))
 
     @quorum_command("intercept")
     def intercept(self, number: int) -> None:
@@ -747,7 +747,7 @@ class ScriptedQuorum:
         due = self.now_ms // SECOND % 5 == 0
         for place in self._endpoints_to_probe():
             probe = self._probe(*place)
-            refuses = probe.connection is Connection.REFUSED
+            refuses = probe.connection is ConnectionResult.REFUSED
             if due or (place in self.refusing and not refuses):
                 yield probe
                 self.refusing = self.refusing - {place} | ({place} if refuses else set())
@@ -760,15 +760,15 @@ class ScriptedQuorum:
         lost = self.names_unresolvable or self.resolver_fails or node in self.lost_hosts
         listening = (n for n in self.nodes.values() if (n.up or n.listens) and endpoint in n.endpoints)
         there = None if lost else next(listening, None)
-        connection, answer = Connection.NOT_TRIED if lost else Connection.REFUSED, Answer.NOT_ASKED
+        connection, answer = ConnectionResult.NOT_TRIED if lost else ConnectionResult.REFUSED, ProbeAnswer.NOT_ASKED
         if node in self.replaced and not lost:
-            there, connection, answer = None, Connection.ACCEPTED, Answer.NOT_KAFKA
+            there, connection, answer = None, ConnectionResult.ACCEPTED, ProbeAnswer.NOT_KAFKA
         if there is not None:
-            connection = Connection.ACCEPTED
-            answer = Answer.THIS_CLUSTER if there.id == node else Answer.OTHER_NODE
+            connection = ConnectionResult.ACCEPTED
+            answer = ProbeAnswer.THIS_CLUSTER if there.id == node else ProbeAnswer.OTHER_NODE
             if there.id in self.unserved:
                 connection = self.unserved[there.id]
-                answer = Answer.NO_ANSWER if connection is Connection.ACCEPTED else Answer.NOT_ASKED
+                answer = ProbeAnswer.NO_ANSWER if connection is ConnectionResult.ACCEPTED else ProbeAnswer.NOT_ASKED
         return Probe(
             node=NodeId(node),
             endpoint=endpoint,

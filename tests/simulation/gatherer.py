@@ -13,15 +13,15 @@ from connectors.observations.observation import Event
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import (
     CONTROLLER_LOGIN,
-    Answer,
     CertificateFault,
-    Connection,
+    ConnectionResult,
     DamagedBatch,
     FailedObservation,
     LeaderLog,
     LeaderView,
     ObservationSource,
     Probe,
+    ProbeAnswer,
     Reason,
     Resolution,
     ServerCertificate,
@@ -332,25 +332,25 @@ class SimulatedGatherer:
 
     def _probe(self, node: SimulatedController, endpoint: Endpoint) -> Probe:
         place = self.network.endpoint_states.get(endpoint)
-        resolution, connection, answer, by = Resolution.RESOLVED, Connection.REFUSED, Answer.NOT_ASKED, None
+        resolution, connection, answer, by = Resolution.RESOLVED, ConnectionResult.REFUSED, ProbeAnswer.NOT_ASKED, None
         resolver_fails = self.resolver_fails or (MONITOR_ID, node.id) in self.network.unresolved
         if place is EndpointState.NAME_NOT_FOUND and not resolver_fails:
-            resolution, connection = Resolution.NAME_NOT_FOUND, Connection.NOT_TRIED
+            resolution, connection = Resolution.NAME_NOT_FOUND, ConnectionResult.NOT_TRIED
         elif resolver_fails:
-            resolution, connection = Resolution.RESOLVER_FAILED, Connection.NOT_TRIED
+            resolution, connection = Resolution.RESOLVER_FAILED, ConnectionResult.NOT_TRIED
         elif place is EndpointState.TAKEN:
-            connection, answer, by = Connection.ACCEPTED, Answer.OTHER_NODE, NodeId(99)
+            connection, answer, by = ConnectionResult.ACCEPTED, ProbeAnswer.OTHER_NODE, NodeId(99)
         elif not self.network.open(MONITOR_ID, node.id):
-            connection = Connection.TIMED_OUT
+            connection = ConnectionResult.TIMED_OUT
         elif node.resumes_ms and node.endpoint == endpoint and place is None:
-            connection, answer = Connection.ACCEPTED, Answer.NO_ANSWER
+            connection, answer = ConnectionResult.ACCEPTED, ProbeAnswer.NO_ANSWER
         elif node.up and node.endpoint == endpoint and place is None:
-            connection, answer, by = Connection.ACCEPTED, Answer.THIS_CLUSTER, NodeId(node.id)
+            connection, answer, by = ConnectionResult.ACCEPTED, ProbeAnswer.THIS_CLUSTER, NodeId(node.id)
         certificate, expires_at_ms = None, self.certificates_expire_at_ms
         untrusted = (MONITOR_ID, node.id) in self.network.distrusted
         # The controllers use TLS where one of them does: its authority is another one than that of the others.
         own_authority = all(of != node.id for _, of in self.network.distrusted)
-        if answer is Answer.THIS_CLUSTER and (expires_at_ms is not None or self.network.distrusted):
+        if answer is ProbeAnswer.THIS_CLUSTER and (expires_at_ms is not None or self.network.distrusted):
             certificate = ServerCertificate(
                 valid_from_ms=Millis(0),
                 expires_at_ms=expires_at_ms,
@@ -358,8 +358,8 @@ class SimulatedGatherer:
                 verified=not untrusted,
                 authority="CN=own" if own_authority else f"CN=other {node.id}",
             )
-        if answer is Answer.THIS_CLUSTER and self._rejection(node) is not None:
-            answer, by = Answer.NOT_ALLOWED, None
+        if answer is ProbeAnswer.THIS_CLUSTER and self._rejection(node) is not None:
+            answer, by = ProbeAnswer.NOT_ALLOWED, None
         return Probe(
             node=NodeId(node.id),
             endpoint=endpoint,
@@ -370,7 +370,7 @@ class SimulatedGatherer:
             answered_by=by,
             detail="",
             certificate=certificate,
-            settings={CONTROLLER_LOGIN: self.login} if answer is Answer.THIS_CLUSTER and self.login else None,
+            settings={CONTROLLER_LOGIN: self.login} if answer is ProbeAnswer.THIS_CLUSTER and self.login else None,
         )
 
 

@@ -20,7 +20,7 @@ from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.model.monitoring import FailedObservation, ObservationSource
 from rules.model.replica import Poll
-from streaming.pipeline.topic_batch import MessageReader, RelayedCluster, TopicBatch
+from streaming.pipeline.topic_batch import MessageReader, TopicBatch, TopicCluster
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.decoded_row import DecodedRow
 from tests.quiet_rows import write_row
@@ -134,7 +134,7 @@ class RelayedRows(PublishedRows):
         self._waits = quiet_rows_wait
         self._waiting: list[DecodedRow] = []
         self._relayed: list[Observation] = []
-        reader = MessageReader({CLUSTER: RelayedCluster(topic="t", cluster_id=CLUSTER, baseline=0)})
+        reader = MessageReader({CLUSTER: TopicCluster(topic="t", cluster_id=CLUSTER, baseline=0)})
         self._batch = TopicBatch(
             reader, most_rows=1_000_000, most_bytes=1 << 40, clock=lambda: self._now_ms / _SECOND_MS
         )

@@ -9,10 +9,10 @@ from rules.model.monitoring import (
     CONTROLLER_LOGIN,
     PROCESS_ROLES,
     QUORUM_VOTERS,
-    Answer,
     CertificateFault,
-    Connection,
+    ConnectionResult,
     Probe,
+    ProbeAnswer,
     Reason,
     Resolution,
     ServerCertificate,
@@ -32,24 +32,24 @@ _PROBED: Mapping[str, dict[str, object]] = {
     "name-not-found": {
         "resolution": Resolution.NAME_NOT_FOUND,
         "addresses": (),
-        "connection": Connection.NOT_TRIED,
-        "answer": Answer.NOT_ASKED,
+        "connection": ConnectionResult.NOT_TRIED,
+        "answer": ProbeAnswer.NOT_ASKED,
         "answered_by": None,
     },
     "resolver-fails": {
         "resolution": Resolution.RESOLVER_FAILED,
         "addresses": (),
-        "connection": Connection.NOT_TRIED,
-        "answer": Answer.NOT_ASKED,
+        "connection": ConnectionResult.NOT_TRIED,
+        "answer": ProbeAnswer.NOT_ASKED,
         "answered_by": None,
     },
     **{
-        one.value: {"connection": one, "answer": Answer.NOT_ASKED, "answered_by": None}
-        for one in (Connection.REFUSED, Connection.TIMED_OUT, Connection.UNREACHABLE)
+        one.value: {"connection": one, "answer": ProbeAnswer.NOT_ASKED, "answered_by": None}
+        for one in (ConnectionResult.REFUSED, ConnectionResult.TIMED_OUT, ConnectionResult.UNREACHABLE)
     },
-    **{one.value: {"answer": one, "answered_by": None} for one in Answer},
+    **{one.value: {"answer": one, "answered_by": None} for one in ProbeAnswer},
     **{
-        one.value: {"answer": Answer.NOT_ALLOWED, "answered_by": None, "reason": one}
+        one.value: {"answer": ProbeAnswer.NOT_ALLOWED, "answered_by": None, "reason": one}
         for one in (Reason.DENIED, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.WRONG_PROTOCOL, Reason.NOT_READY)
     },
 }
@@ -134,7 +134,7 @@ def certificates(made: Situation, words: Words) -> None:
                 faults[int(node)] = CertificateFault(value)
 
     def presented(probe: Probe) -> Probe:
-        if probe.connection is not Connection.ACCEPTED:
+        if probe.connection is not ConnectionResult.ACCEPTED:
             return probe
         if probe.observed_at_ms < since_ms:
             return replace(probe, certificate=_USUAL_CERTIFICATE)
@@ -150,7 +150,7 @@ def certificates(made: Situation, words: Words) -> None:
             authority=authorities.get(probe.node, "CN=ca"),
             **others.get(probe.node, {}),
         )
-        answer = Answer.NOT_ALLOWED if fault else probe.answer
+        answer = ProbeAnswer.NOT_ALLOWED if fault else probe.answer
         return replace(probe, certificate=certificate, answer=answer)
 
     made.certificates = presented

@@ -22,12 +22,12 @@ from rules.model.membership import FeatureRange, Voter
 from rules.model.monitoring import (
     PLAINTEXT,
     Access,
-    Answer,
-    Connection,
+    ConnectionResult,
     FailedObservation,
     LeaderLog,
     LeaderView,
     Probe,
+    ProbeAnswer,
     Resolution,
     Snapshot,
     Vantage,
@@ -434,8 +434,8 @@ class Situation:
                 endpoint=endpoint,
                 resolution=Resolution.RESOLVED,
                 addresses=(f"10.0.0.{node}",),
-                connection=Connection.ACCEPTED,
-                answer=Answer.THIS_CLUSTER,
+                connection=ConnectionResult.ACCEPTED,
+                answer=ProbeAnswer.THIS_CLUSTER,
                 answered_by=NodeId(node),
             )
             yield [self.shown(replace(probe, **changes))]

@@ -19,7 +19,7 @@ from connectors.kafka.client import Client
 from connectors.kafka.error_code import ErrorCode
 from connectors.kafka.event_loop import EventLoop
 from rules.model.identifiers import Endpoint, NodeId
-from rules.model.monitoring import Answer, CertificateFault, Connection, Probe, Reason, Resolution
+from rules.model.monitoring import CertificateFault, ConnectionResult, Probe, ProbeAnswer, Reason, Resolution
 from tests.eventually import eventually
 from tests.unit.connectors.gather.scripted_cluster import RecordedOutput, run_until
 from tests.unit.connectors.kafka.certificates import authority
@@ -82,7 +82,7 @@ def test_unresolvable_name_is_a_probe_result_and_no_failure(run_probe: ProbeRunn
     output = run_probe(1, dns=not_found)
     assert (output.resolution, output.connection, output.addresses) == (
         Resolution.NAME_NOT_FOUND,
-        Connection.NOT_TRIED,
+        ConnectionResult.NOT_TRIED,
         (),
     )
     assert run_probe.output.failures == []
@@ -102,7 +102,7 @@ def test_refused_connection_is_a_probe_result(run_probe: ProbeRunner) -> None:
         port = server.getsockname()[1]
     output = run_probe(port)
     assert (output.resolution, output.addresses) == (Resolution.RESOLVED, ("127.0.0.1",))
-    assert (output.connection, output.answer) == (Connection.REFUSED, Answer.NOT_ASKED)
+    assert (output.connection, output.answer) == (ConnectionResult.REFUSED, ProbeAnswer.NOT_ASKED)
 
 
 def test_an_endpoint_that_accepts_connections_for_a_moment_is_met_between_two_probes(run_probe: ProbeRunner) -> None:
@@ -114,15 +114,19 @@ def test_an_endpoint_that_accepts_connections_for_a_moment_is_met_between_two_pr
         with socket.create_server(("127.0.0.1", port)):
             time.sleep(0.2)
 
-    def found() -> list[Connection]:
+    def found() -> list[ConnectionResult]:
         return [one.connection for one in run_probe.output.probes]
 
     starts = Thread(target=listens_for_a_moment)
     starts.start()
     run_probe.until(lambda: len(found()) == 3, port, interval_ms=60_000)
     starts.join()
-    assert found() == [Connection.REFUSED, Connection.ACCEPTED, Connection.REFUSED]
-    assert [one.answer for one in run_probe.output.probes] == [Answer.NOT_ASKED, Answer.NO_ANSWER, Answer.NOT_ASKED]
+    assert found() == [ConnectionResult.REFUSED, ConnectionResult.ACCEPTED, ConnectionResult.REFUSED]
+    assert [one.answer for one in run_probe.output.probes] == [
+        ProbeAnswer.NOT_ASKED,
+        ProbeAnswer.NO_ANSWER,
+        ProbeAnswer.NOT_ASKED,
+    ]
 
 
 def test_an_endpoint_that_has_refused_connections_for_long_is_only_probed(
@@ -155,26 +159,26 @@ def test_what_starts_at_an_endpoint_is_identified_before_the_next_probe(run_prob
     thread.start()
     run_probe.until(lambda: len(run_probe.output.probes) == 2, port, interval_ms=60_000)
     thread.join()
-    assert [one.answer for one in run_probe.output.probes] == [Answer.NOT_ASKED, Answer.NOT_KAFKA]
+    assert [one.answer for one in run_probe.output.probes] == [ProbeAnswer.NOT_ASKED, ProbeAnswer.NOT_KAFKA]
 
 
 @pytest.mark.parametrize(
     ("behaviour", "answer"),
     [
-        (never_answers, Answer.NO_ANSWER),
-        (answers_versions_alone, Answer.LATE),
-        (closes_connection, Answer.NO_ANSWER),
-        (sends_bytes(b"SSH-2.0-OpenSSH_9.2\r\n"), Answer.NOT_KAFKA),
-        (sends_bytes(bytes.fromhex("15030300020250")), Answer.NOT_ALLOWED),
+        (never_answers, ProbeAnswer.NO_ANSWER),
+        (answers_versions_alone, ProbeAnswer.LATE),
+        (closes_connection, ProbeAnswer.NO_ANSWER),
+        (sends_bytes(b"SSH-2.0-OpenSSH_9.2\r\n"), ProbeAnswer.NOT_KAFKA),
+        (sends_bytes(bytes.fromhex("15030300020250")), ProbeAnswer.NOT_ALLOWED),
     ],
     ids=["never_answers", "answers_versions_alone", "closes_connection", "ssh", "tls"],
 )
 def test_listener_that_does_not_answer_as_kafka_is_classified(
-    run_probe: ProbeRunner, behaviour: Behaviour, answer: Answer
+    run_probe: ProbeRunner, behaviour: Behaviour, answer: ProbeAnswer
 ) -> None:
     with FakeNode(behaviour).up() as port:
-        output = run_probe(port, timeout_ms=300 if answer in (Answer.NO_ANSWER, Answer.LATE) else 60_000)
-    assert (output.connection, output.answer) == (Connection.ACCEPTED, answer)
+        output = run_probe(port, timeout_ms=300 if answer in (ProbeAnswer.NO_ANSWER, ProbeAnswer.LATE) else 60_000)
+    assert (output.connection, output.answer) == (ConnectionResult.ACCEPTED, answer)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +205,7 @@ def test_presented_certificate_is_recorded_with_its_dates_and_fault(
         output = run_probe(port, options={**tls, **login})
 
     certificate = output.certificate
-    assert output.answer is Answer.NOT_ALLOWED
+    assert output.answer is ProbeAnswer.NOT_ALLOWED
     assert certificate is not None
     assert (certificate.fault, certificate.verified) == (fault, fault is None)
     now = time.time() * 1000
@@ -260,16 +264,16 @@ def test_inconclusive_answer_is_asked_for_again_at_once_and_then_after_a_pause(r
     with node.up() as port:
         run_probe(port, count=4, interval_ms=1_000)  # longer than the pause after a failed connection
         eventually(lambda: assert_connections(node, 4 + 2), within_s=10)
-    assert {probe.answer for probe in run_probe.output.probes} == {Answer.NO_ANSWER}
+    assert {probe.answer for probe in run_probe.output.probes} == {ProbeAnswer.NO_ANSWER}
 
 
 @pytest.mark.parametrize(
     ("cluster_id", "node", "answer", "answered_by"),
     [
-        ("another", 1, Answer.OTHER_CLUSTER, None),
-        ("the-cluster", 2, Answer.OTHER_NODE, 2),
-        ("the-cluster", 0, Answer.OTHER_NODE, 0),
-        ("the-cluster", 1, Answer.THIS_CLUSTER, 1),
+        ("another", 1, ProbeAnswer.OTHER_CLUSTER, None),
+        ("the-cluster", 2, ProbeAnswer.OTHER_NODE, 2),
+        ("the-cluster", 0, ProbeAnswer.OTHER_NODE, 0),
+        ("the-cluster", 1, ProbeAnswer.THIS_CLUSTER, 1),
     ],
 )
 def test_what_answers_is_identified_by_its_cluster_id_and_node_id(
@@ -277,7 +281,7 @@ def test_what_answers_is_identified_by_its_cluster_id_and_node_id(
     monkeypatch: pytest.MonkeyPatch,
     cluster_id: str,
     node: int,
-    answer: Answer,
+    answer: ProbeAnswer,
     answered_by: int | None,
 ) -> None:
     async def send(_: Client, __: object, request: Any, **___: object) -> Any:
@@ -304,7 +308,7 @@ def test_a_node_is_of_no_known_cluster_while_the_cluster_id_is_unknown(
     monkeypatch.setattr(Client, "send", send)
     with FakeNode(never_answers).up() as port:
         output = run_probe(port, cluster_id=None)
-    assert (output.connection, output.answer) == (Connection.ACCEPTED, Answer.NOT_ASKED)
+    assert (output.connection, output.answer) == (ConnectionResult.ACCEPTED, ProbeAnswer.NOT_ASKED)
 
 
 def test_missing_file_descriptor_is_recorded_and_not_blamed_on_the_endpoint(run_probe: ProbeRunner) -> None:

@@ -17,13 +17,13 @@ from connectors.observations.observation import (
 from connectors.process.wall_clock import RowClock
 from rules.model.identifiers import Millis, NodeId, Offset, SnapshotId
 from rules.model.monitoring import (
-    Answer,
-    Connection,
+    ConnectionResult,
     FailedObservation,
     LeaderLog,
     LeaderView,
     ObservationSource,
     Probe,
+    ProbeAnswer,
     Reason,
     ServerCertificate,
 )
@@ -110,7 +110,7 @@ def write(writer: ObservationWriter, event: object) -> None:
 
 
 PROBED = probed(1, "10.0.0.1", "10.0.0.2")
-OTHER_NODE = replace(PROBED, node=NodeId(2), answer=Answer.OTHER_NODE)
+OTHER_NODE = replace(PROBED, node=NodeId(2), answer=ProbeAnswer.OTHER_NODE)
 LOG_REFUSED = failed(Reason.REFUSED)
 REFUSED = replace(LOG_REFUSED, source=ObservationSource.QUORUM)
 
@@ -124,7 +124,11 @@ REFUSED = replace(LOG_REFUSED, source=ObservationSource.QUORUM)
         ([polled(), *[replace(polled(), observers=(replica("101"),))] * 2], [True, True, False]),
         ([view(1), view(1), view(2), view(1, epoch=2), view(1, epoch=2)], [True, False, True, True, False]),
         (
-            [PROBED, replace(PROBED, addresses=PROBED.addresses[::-1]), replace(PROBED, connection=Connection.REFUSED)],
+            [
+                PROBED,
+                replace(PROBED, addresses=PROBED.addresses[::-1]),
+                replace(PROBED, connection=ConnectionResult.REFUSED),
+            ],
             [True, False, True],
         ),
         ([valid_for(1), valid_for(1), valid_for(90)], [True, False, True]),

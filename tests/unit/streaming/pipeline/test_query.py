@@ -17,7 +17,7 @@ from streaming.pipeline.spark.errors import CheckpointInUseError, JobError, Pass
 UNUSED: Any = None
 
 
-class Running:
+class RunningQuery:
     """A query that ends with the given error."""
 
     def __init__(self, problem: Exception | None = None) -> None:
@@ -28,7 +28,7 @@ class Running:
             raise self.problem
 
 
-def started(running: Running, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Query:
+def started(running: RunningQuery, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Query:
     monkeypatch.setattr(queries, "start", lambda *_: running)
     query = Query(Checkpoint(folder=folder), UNUSED)
     query.start(UNUSED, ClusterProcessor({}))
@@ -65,7 +65,7 @@ OFFSET_BEING_WRITTEN = "Multiple streaming queries are concurrently using s3a://
 def test_an_ended_query_is_reported_in_one_sentence(
     problem: Exception | None, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    query = started(Running(problem), tmp_path, monkeypatch)
+    query = started(RunningQuery(problem), tmp_path, monkeypatch)
 
     with pytest.raises(JobError) as ended:
         query.wait(1)
@@ -94,7 +94,7 @@ connectors.relay.relay_message.RowsLostError: the topic a no longer has rows tha
 def test_a_query_that_needs_a_new_state_says_why(
     problem: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    query = started(Running(PySparkException(problem)), tmp_path, monkeypatch)
+    query = started(RunningQuery(PySparkException(problem)), tmp_path, monkeypatch)
 
     with pytest.raises(StateError) as ended:
         query.wait(1)
@@ -114,14 +114,14 @@ def test_what_time_or_only_a_person_can_repair_is_an_error_of_its_own(
     text: str, kind: type[JobError], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(kind):
-        started(Running(PySparkException(text)), tmp_path, monkeypatch).wait(1)
+        started(RunningQuery(PySparkException(text)), tmp_path, monkeypatch).wait(1)
 
 
 def test_a_query_whose_java_hangs_is_waited_for_as_one_that_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     continues = threading.Event()
-    running = Running()
+    running = RunningQuery()
     monkeypatch.setattr(running, "awaitTermination", continues.wait)
     query = started(running, tmp_path, monkeypatch)
 
@@ -136,9 +136,9 @@ def test_a_batch_of_the_former_query_does_not_show_that_the_next_one_works(
 ) -> None:
     delivers: list[Any] = []
 
-    def start(*given: Any) -> Running:
+    def start(*given: Any) -> RunningQuery:
         delivers.append(given[3])
-        return Running()
+        return RunningQuery()
 
     monkeypatch.setattr(queries, "start", start)
     query = Query(Checkpoint(folder=tmp_path), lambda *_: None)  # type: ignore[arg-type]

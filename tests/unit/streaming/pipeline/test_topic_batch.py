@@ -17,7 +17,7 @@ from rules.model.monitoring import FailedObservation, ObservationSource, Reason
 from streaming.pipeline.cluster_processor import ClusterProcessor
 from streaming.pipeline.output_rows import observations
 from streaming.pipeline.schema import REFUSED
-from streaming.pipeline.topic_batch import MOST_S, MOST_WAITING, MessageReader, RelayedCluster, TopicBatch
+from streaming.pipeline.topic_batch import MOST_S, MOST_WAITING, MessageReader, TopicBatch, TopicCluster
 
 FAILED = FailedObservation(source=ObservationSource.QUORUM, endpoint="c1:9093", reason=Reason.NO_LEADER, detail="none")
 NOW_MS = 1_800_000_000_000
@@ -67,13 +67,13 @@ def messages_of(
     ]
 
 
-class Reading:
+class TopicRun:
     """A batch after the other, on a clock that the test moves."""
 
     def __init__(self, *, most_rows: int = 1_000, most_bytes: int = 1 << 20, **baselines: int) -> None:
         self.now_s = 0.0
         clusters = {
-            name: RelayedCluster(topic="observations", cluster_id="id", baseline=baseline)
+            name: TopicCluster(topic="observations", cluster_id="id", baseline=baseline)
             for name, baseline in (baselines or {"prod": 10}).items()
         }
         reader = MessageReader(clusters)
@@ -99,7 +99,7 @@ def read(
     *batches: Sequence[TopicMessage], **baselines: int
 ) -> tuple[Mapping[str, Sequence[Observation]], list[dict[str, Any]]]:
     """Returns the rows by cluster, and what the quarantine gets."""
-    reading = Reading(**baselines)
+    reading = TopicRun(**baselines)
     for one in chain.from_iterable(batches):
         reading.batch.add(one)
     table = pa.Table.from_batches(reading.batch.take()).to_pandas()
@@ -214,7 +214,7 @@ def quiet(sequence: int, **fields: Any) -> RelayMessage:
 
 
 def test_quiet_rows_wait_until_time_may_change_something() -> None:
-    reading = Reading()
+    reading = TopicRun()
     reading.settled()
 
     assert reading.due_in_s(quiet(17_000)) == MOST_S
@@ -226,7 +226,7 @@ def test_quiet_rows_wait_until_time_may_change_something() -> None:
 
 
 def test_quiet_rows_of_many_clusters_make_a_batch_before_it_is_long() -> None:
-    reading = Reading(most_rows=2 * MOST_WAITING)
+    reading = TopicRun(most_rows=2 * MOST_WAITING)
     reading.settled()
 
     assert reading.due_in_s(*(quiet(17_000 + at) for at in range(MOST_WAITING - 1))) == MOST_S
@@ -245,7 +245,7 @@ def test_quiet_rows_of_many_clusters_make_a_batch_before_it_is_long() -> None:
     ids=["a row that shows something", "no row", "refused", "of another relay", "of a cluster without an evaluation"],
 )
 def test_every_other_row_makes_a_batch_at_once(other: RelayMessage | bytes) -> None:
-    reading = Reading(prod=10, other=10)
+    reading = TopicRun(prod=10, other=10)
     reading.settled()
 
     assert reading.due_in_s(quiet(17_000)) > 0
@@ -254,7 +254,7 @@ def test_every_other_row_makes_a_batch_at_once(other: RelayMessage | bytes) -> N
 
 @pytest.mark.parametrize("fields", [{"relay": "host-2"}, {"urgency": Urgency.URGENT}])
 def test_after_a_change_and_a_take_over_rows_wait_when_everything_was_observed_again(fields: dict[str, Any]) -> None:
-    reading = Reading()
+    reading = TopicRun()
     reading.settled()
     later = {name: value for name, value in fields.items() if name != "urgency"}
     assert reading.due_in_s(message(20_000, **fields)) == 0
@@ -265,7 +265,7 @@ def test_after_a_change_and_a_take_over_rows_wait_when_everything_was_observed_a
 
 
 def test_messages_without_a_row_that_counts_wait_too_and_move_the_position() -> None:
-    reading = Reading()
+    reading = TopicRun()
     reading.settled()
     skipped = (message(15_000), message(17_000, cluster="unknown"), message(17_000, baseline=9))
 
@@ -275,7 +275,7 @@ def test_messages_without_a_row_that_counts_wait_too_and_move_the_position() -> 
 
 
 def test_without_messages_no_batch_is_due() -> None:
-    reading = Reading()
+    reading = TopicRun()
     reading.now_s = 3 * MOST_S
     assert reading.due_in_s() > 0
     reading.settled()
@@ -285,7 +285,7 @@ def test_without_messages_no_batch_is_due() -> None:
 
 @pytest.mark.parametrize("bounds", [{"most_rows": 3}, {"most_bytes": 3 * len(quiet(17_000).value())}])
 def test_a_full_batch_is_due(bounds: dict[str, int]) -> None:
-    reading = Reading(**bounds)
+    reading = TopicRun(**bounds)
     reading.settled()
 
     assert reading.due_in_s(quiet(17_000), quiet(17_001)) > 0
@@ -296,7 +296,7 @@ def test_a_full_batch_is_due(bounds: dict[str, int]) -> None:
 def test_a_batch_that_is_read_again_has_the_same_rows() -> None:
     """Whatever was read before, and although a relay that was replaced still writes."""
     written = messages_of(message(500), quiet(501), message(20), b"no row", message(501), quiet(502))
-    first, again = Reading(), Reading()
+    first, again = TopicRun(), TopicRun()
     again.settled()
     found = []
     for reading in (first, again):

@@ -7,7 +7,7 @@ import pytest
 from connectors.observations.observation import ObservationEvent
 from rules.model.ages import LATE_MS
 from rules.model.identifiers import Epoch
-from rules.model.monitoring import Answer, Connection, Reason
+from rules.model.monitoring import ConnectionResult, ProbeAnswer, Reason
 from streaming.replay.poll_history import VOTER_REMEMBERED_MS, WINDOW_MS
 from streaming.replay.probe_state import LATE_KEPT_MS, RETURNS, RETURNS_MS
 from tests.scripts.log_script import (
@@ -163,8 +163,8 @@ def test_only_the_first_of_several_gaps_without_an_answer_in_between_is_no_obser
 
 def test_it_is_kept_when_an_endpoint_accepts_connections_after_it_refused_them() -> None:
     script, replay = LogScript(), machine()
-    up, down = probed(2, "10.0.0.2"), replace(probed(2, "10.0.0.2"), connection=Connection.REFUSED)
-    slow = replace(up, connection=Connection.TIMED_OUT)
+    up, down = probed(2, "10.0.0.2"), replace(probed(2, "10.0.0.2"), connection=ConnectionResult.REFUSED)
+    slow = replace(up, connection=ConnectionResult.TIMED_OUT)
     returned, quorum = [], replay.quorum()
     for one in (up, down, down, up, up, slow, up, down, up):
         quorum = apply(replay, [script.row(one, after_ms=5_000)])
@@ -185,7 +185,7 @@ def test_it_is_kept_when_an_endpoint_accepts_connections_after_it_refused_them()
 
 def test_a_voter_whose_endpoint_refuses_connections_and_that_fetches_again_after_a_pause_started() -> None:
     script, replay = LogScript(), machine()
-    down = replace(probed(2, "10.0.0.2"), connection=Connection.REFUSED)
+    down = replace(probed(2, "10.0.0.2"), connection=ConnectionResult.REFUSED)
 
     def fetches(*ages: int) -> int:
         rows = [script.row(poll(replica("1-a"), replica("2-b", fetch=age)), after_ms=1_000) for age in ages]
@@ -227,7 +227,7 @@ def test_that_a_node_answered_late_is_kept_for_a_minute_or_until_it_refuses_conn
     assert is_late((0, timed_out), (LATE_MS - 1, timed_out), (1, view(2))), "from the first attempt on"
     assert is_late((LATE_KEPT_MS, elsewhere))
     assert not is_late((1, elsewhere))
-    assert is_late((0, replace(probed(2, "10.0.0.2"), answer=Answer.LATE)))
+    assert is_late((0, replace(probed(2, "10.0.0.2"), answer=ProbeAnswer.LATE)))
     assert not is_late((0, refused)), "the next process is another one"
     assert not is_late((0, timed_out), (0, refused), (LATE_MS, no_leader))
 
@@ -237,18 +237,18 @@ def test_that_a_node_answered_late_is_kept_for_a_minute_or_until_it_refuses_conn
     [
         ((), Reason.DENIED),
         # A process that ends accepts a connection that it does not answer.
-        (((Connection.ACCEPTED, Answer.NO_ANSWER),), Reason.DENIED),
-        (((Connection.REFUSED, Answer.NOT_ASKED),), Reason.DENIED),
-        (((Connection.ACCEPTED, Answer.THIS_CLUSTER),), None),
+        (((ConnectionResult.ACCEPTED, ProbeAnswer.NO_ANSWER),), Reason.DENIED),
+        (((ConnectionResult.REFUSED, ProbeAnswer.NOT_ASKED),), Reason.DENIED),
+        (((ConnectionResult.ACCEPTED, ProbeAnswer.THIS_CLUSTER),), None),
     ],
 )
 def test_why_the_last_answer_was_an_error_is_kept_while_none_follows(
-    last: tuple[tuple[Connection, Answer], ...], former: Reason | None
+    last: tuple[tuple[ConnectionResult, ProbeAnswer], ...], former: Reason | None
 ) -> None:
     script, replay, one = LogScript(), machine(), probed(1, "10.0.0.1")
-    denied = replace(one, answer=Answer.NOT_ALLOWED, reason=Reason.DENIED)
+    denied = replace(one, answer=ProbeAnswer.NOT_ALLOWED, reason=Reason.DENIED)
     found = [replace(one, connection=connection, answer=answer) for connection, answer in last]
-    refused = replace(one, connection=Connection.REFUSED, answer=Answer.NOT_ASKED)
+    refused = replace(one, connection=ConnectionResult.REFUSED, answer=ProbeAnswer.NOT_ASKED)
 
     rows = [script.row(view(1)), *(script.row(probe) for probe in (denied, *found, refused))]
     quorum = apply(replay, rows)

@@ -7,14 +7,14 @@ from pydantic import GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
 
 from connectors.settings.sections import Section
-from connectors.sinks.alertmanager import AlertmanagerSection
+from connectors.sinks.alertmanager.config import AlertmanagerSection
 from connectors.sinks.apprise import AppriseSection
 from connectors.sinks.console import ConsoleSection
 from connectors.sinks.jsonl import JsonlSection
 from connectors.sinks.kafka_sink import KafkaSection
-from connectors.sinks.pagerduty import PagerdutySection
+from connectors.sinks.pagerduty.config import PagerdutySection
 from connectors.sinks.sink_config import SinkSection
-from connectors.sinks.slack import SlackSection
+from connectors.sinks.slack.config import SlackSection
 from connectors.sinks.webhook import WebhookSection
 
 

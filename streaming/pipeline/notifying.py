@@ -64,7 +64,7 @@ class Notifying:
         holds: Callable[[Millis], Sequence[Hold]] | None = None,
         deadline_s: float = 10.0,
         patience_s: float = 1.0,
-        clock: Callable[[], Millis] = wall_ms,
+        clock: Callable[[], Millis] | None = None,
     ) -> None:
         """Begins to notify, unless another job may.
 
@@ -77,7 +77,7 @@ class Notifying:
             holds: returns the silences and acknowledgements in force at a time.
             deadline_s: the longest duration of one call to one sink.
             patience_s: how long a batch waits for all its sinks together.
-            clock: the present time; that of a recording which is played.
+            clock: the time of a recording which is played; by default the wall clock.
 
         Raises:
             UsageError: two sinks have the same name.
@@ -170,7 +170,7 @@ class Notifying:
     def send(self) -> DeliveryReport:
         """Records what changed and calls the sinks."""
         with self._lock:
-            now_ms = self._clock()
+            now_ms = self._now_ms()
             report = self._sent(now_ms)
             self.store.put_delivery(report, self.ledger.history, at_ms=now_ms)
             return report
@@ -182,8 +182,11 @@ class Notifying:
         """
         with self._lock:
             if self._delivery is not None:
-                self._delivery.settle(self._clock())
+                self._delivery.settle(self._now_ms())
             then()
+
+    def _now_ms(self) -> Millis:
+        return wall_ms() if self._clock is None else self._clock()
 
     def _begin(self) -> Dispatcher:
         """This job begins to notify."""

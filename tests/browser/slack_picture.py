@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from connectors.sinks.sink_config import MessageLinks
-from connectors.sinks.slack_blocks import SlackDocument, slack_document
+from connectors.sinks.slack.blocks import SlackDocument, slack_document
 from rules.alert import Alert, AlertState
 from rules.evaluate import resolved_text, thresholds_for
 from rules.facts.quorum import Facts

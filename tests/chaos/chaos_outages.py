@@ -16,7 +16,7 @@ from typer.testing import Result
 
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.sink import DeliveryMode
-from connectors.sinks.slack_blocks import headline
+from connectors.sinks.slack.blocks import headline
 from connectors.store.tables import job_database
 from deploy.lab import LabError
 from rules.alert import Alert, AlertState

@@ -60,7 +60,10 @@ def key_text(key: Sequence[object]) -> str:
 def changes(folder: Path) -> Iterator[tuple[str, Callable[[ModuleType], None]]]:
     """Yields the changes, by module, with which a job writes the file."""
     file = folder / FILE
-    for module, sink in (("connectors.sinks.pagerduty", "PagerdutySink"), ("connectors.sinks.slack", "SlackSink")):
+    for module, sink in (
+        ("connectors.sinks.pagerduty.send", "PagerdutySink"),
+        ("connectors.sinks.slack.send", "SlackSink"),
+    ):
         yield module, functools.partial(_log_attempts, file=file, sink=sink)
     yield "connectors.delivery.ledger", functools.partial(_log_marks, file=file)
 

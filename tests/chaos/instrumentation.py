@@ -119,8 +119,11 @@ def _call_counter(folder: Path, point: KillPoint) -> Callable[[], None]:
 
 def _other_changes(folder: Path, settings: Settings) -> Iterator[tuple[str, Change]]:
     ca_file = Path(settings.ca_file)
-    yield "connectors.sinks.pagerduty", functools.partial(_use_pagerduty, url=settings.pagerduty_url, ca_file=ca_file)
-    yield "connectors.sinks.slack", functools.partial(_use_slack, url=settings.slack_url, ca_file=ca_file)
+    yield (
+        "connectors.sinks.pagerduty.config",
+        functools.partial(_use_pagerduty, url=settings.pagerduty_url, ca_file=ca_file),
+    )
+    yield "connectors.sinks.slack.config", functools.partial(_use_slack, url=settings.slack_url, ca_file=ca_file)
     yield from delivery_log.changes(folder)
     if settings.churning:
         yield "connectors.gather.gatherer", functools.partial(_replace, folder=folder)
@@ -137,12 +140,8 @@ def _use_pagerduty(module: ModuleType, *, url: str, ca_file: Path) -> None:
 
 def _use_slack(module: ModuleType, *, url: str, ca_file: Path) -> None:
     module.SlackSection.ca_file = ca_file
-    init = module.SlackSink.__init__
-
-    def at_address(self: Any, section: Any, *rest: Any, **options: Any) -> None:
-        init(self, section.model_copy(update={"api_url": url}), *rest, **options)
-
-    module.SlackSink.__init__ = at_address
+    place = module.SlackPlace
+    module.SlackPlace = lambda **settings: place(**{**settings, "api_url": url})  # type: ignore[attr-defined]
 
 
 def _replace(module: ModuleType, *, folder: Path) -> None:

@@ -51,8 +51,8 @@ _JOURNAL = "connectors.store.journal_writer:JournalWriter"
 _READER = "streaming.pipeline.source:JournalStreamReader"
 _DELIVER = "streaming.pipeline.deliver:Deliver.__call__"
 _LEDGER = "connectors.delivery.ledger:Ledger"
-_PAGERDUTY = "connectors.sinks.pagerduty:PagerdutySink._enqueue"
-_SLACK = "connectors.sinks.slack:SlackApi"
+_PAGERDUTY = "connectors.sinks.pagerduty.send:PagerdutySink._enqueue"
+_SLACK = "connectors.sinks.slack.send:SlackApi"
 
 KILL_POINTS: tuple[KillPoint, ...] = (
     *_around("journal publication", Role.GATHERER, f"{_JOURNAL}.publish"),

@@ -23,12 +23,14 @@ from connectors.observations.point_in_time import parse_time
 from connectors.relay.relay_message import parse_message
 from connectors.settings.secret import Secret, excerpt, redact
 from connectors.settings.sections import host_port, parse_seconds, uri_scheme
-from connectors.sinks import alertmanager, apprise, console, pagerduty, webhook
+from connectors.sinks import apprise, console, webhook
 from connectors.sinks.alert_json import compact_json, key_of, to_line
+from connectors.sinks.alertmanager import send as alertmanager
 from connectors.sinks.http_request import HttpResponse, outcome_of_response, seconds_of
 from connectors.sinks.notification_text import alert_text
+from connectors.sinks.pagerduty import send as pagerduty
 from connectors.sinks.sink_config import MessageLinks, url_server
-from connectors.sinks.slack_blocks import slack_document
+from connectors.sinks.slack.blocks import slack_document
 from connectors.store.postgres import PostgresDatabase
 from connectors.store.store_place import PostgresPlace
 from connectors.store.stored_json import parse_json

@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from connectors.sinks.pagerduty import PagerdutySection
+from connectors.sinks.pagerduty.config import PagerdutySection
 from connectors.sinks.sink import Sink
 from connectors.sinks.sink_config import MessageLinks, SinkSection
-from connectors.sinks.slack import SlackSection
+from connectors.sinks.slack.config import SlackSection
 from connectors.store.store_place import StorePlace
 from tests.sinks.server import HttpReply, ReceivedRequest
 

@@ -15,11 +15,13 @@ from urllib.parse import parse_qs
 import pytest
 from pydantic import SecretStr
 
-from connectors.sinks import alertmanager_silences, slack_buttons
-from connectors.sinks.alertmanager import AlertmanagerSection, AlertmanagerSink
-from connectors.sinks.pagerduty import PagerdutySink
+from connectors.sinks.alertmanager import silences
+from connectors.sinks.alertmanager.config import AlertmanagerSection
+from connectors.sinks.alertmanager.send import AlertmanagerSink
+from connectors.sinks.pagerduty.send import PagerdutySink
 from connectors.sinks.sink import OpenIncident
 from connectors.sinks.sink_config import MessageLinks
+from connectors.sinks.slack import buttons
 from connectors.store import sqlite_file
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
@@ -145,7 +147,7 @@ class World(RespondingJob):
             for element in [each for one in message.blocks if one["type"] == "actions" for each in one["elements"]]:
                 if element["action_id"] == action:
                     payload = {"user": {"id": "U1", "name": "ben"}, "actions": [element]}
-                    slack_buttons._apply(payload, self.responses)
+                    buttons._apply(payload, self.responses)
 
     def acknowledge_in_pagerduty(self) -> None:
         for one in self.pagerduty.alerts:
@@ -317,7 +319,7 @@ def test_all_agree_in_the_end_and_no_page_is_lost(
     seed: int, servers: list[HttpDouble], trusted: CertificateAuthority, tmp_path: Path
 ) -> None:
     world = World(seed, servers, Path(trusted.file), tmp_path)
-    clocks = [patch.object(module, "wall_ms", world._now) for module in (responses, notifying, alertmanager_silences)]
+    clocks = [patch.object(module, "wall_ms", world._now) for module in (responses, notifying, silences)]
     with clocks[0], clocks[1], clocks[2], patch("os.fsync"), patch.object(sqlite_file, "SYNCHRONOUS", "OFF"):
         steps = [world.step() for _ in range(STEPS)]
         world.settle()

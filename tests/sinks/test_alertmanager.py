@@ -19,8 +19,9 @@ import requests
 from pydantic import SecretStr
 
 from connectors.delivery.ledger import Ledger
-from connectors.sinks.alertmanager import REPEAT_S, AlertmanagerSection
-from connectors.sinks.alertmanager_list import LIST_BYTES
+from connectors.sinks.alertmanager.alert_list import LIST_BYTES
+from connectors.sinks.alertmanager.config import AlertmanagerSection
+from connectors.sinks.alertmanager.send import REPEAT_S
 from connectors.sinks.sink import Delivered, Sink
 from connectors.store.tables import job_database
 from rules.alert import Alert

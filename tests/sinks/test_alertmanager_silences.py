@@ -10,7 +10,8 @@ import requests
 from pydantic import SecretStr
 
 from connectors.process.wall_clock import wall_ms
-from connectors.sinks.alertmanager import AlertmanagerSection, AlertmanagerSink
+from connectors.sinks.alertmanager.config import AlertmanagerSection
+from connectors.sinks.alertmanager.send import AlertmanagerSink
 from connectors.sinks.sink_config import MessageLinks
 from rules.model.identifiers import Millis
 from tests.eventually import eventually

@@ -7,9 +7,9 @@ import pytest
 from pydantic import SecretStr
 
 from connectors.process.wall_clock import wall_ms
-from connectors.sinks import pagerduty_poll
-from connectors.sinks.pagerduty import PagerdutySink
-from connectors.sinks.pagerduty_poll import IncidentState, state_of
+from connectors.sinks.pagerduty import poll as pagerduty_poll
+from connectors.sinks.pagerduty.poll import IncidentState, state_of
+from connectors.sinks.pagerduty.send import PagerdutySink
 from connectors.sinks.sink_config import MessageLinks
 from rules.finding import Severity
 from rules.model.identifiers import Millis

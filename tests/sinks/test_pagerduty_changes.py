@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from pagerduty import EventsApiV2Client
 
-from connectors.sinks.pagerduty import PagerdutySection, PagerdutySink, change_event
+from connectors.sinks.pagerduty.config import PagerdutySection
+from connectors.sinks.pagerduty.send import PagerdutySink, change_event
 from connectors.sinks.sink import KnownState
 from connectors.sinks.sink_config import MessageLinks
 from connectors.store.tables import job_database

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
 from connectors.sinks.sink_config import MessageLinks
-from connectors.sinks.slack_blocks import escaped, message, slack_document
+from connectors.sinks.slack.blocks import escaped, message, slack_document
 from connectors.store.store_place import StorePlace
 from rules.finding import Severity
 from rules.model.identifiers import Millis

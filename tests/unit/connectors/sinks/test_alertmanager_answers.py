@@ -7,8 +7,8 @@ from unittest.mock import Mock, patch
 
 import pytest
 
-from connectors.sinks import alertmanager_silences
-from connectors.sinks.alertmanager_silences import SilencesPoll
+from connectors.sinks.alertmanager import silences as alertmanager_silences
+from connectors.sinks.alertmanager.silences import SilencesPoll
 from connectors.sinks.http_request import HttpResponse
 from rules.notifications.route import SilenceOfService
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS

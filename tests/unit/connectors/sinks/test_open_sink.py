@@ -6,7 +6,7 @@ import pytest
 from pydantic import SecretStr
 
 from connectors.errors import UsageError
-from connectors.sinks.alertmanager import AlertmanagerSection
+from connectors.sinks.alertmanager.config import AlertmanagerSection
 from connectors.sinks.console import ConsoleSection
 from connectors.sinks.jsonl import JsonlSection
 from connectors.sinks.sink import DeliveryMode, Sink

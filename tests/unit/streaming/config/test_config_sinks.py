@@ -7,13 +7,13 @@ import pytest
 from pydantic import SecretStr
 
 from connectors.settings.secret import Secret
-from connectors.sinks.alertmanager import AlertmanagerSection
+from connectors.sinks.alertmanager.config import AlertmanagerSection
 from connectors.sinks.apprise import AppriseSection
 from connectors.sinks.console import ConsoleSection
 from connectors.sinks.jsonl import JsonlSection
-from connectors.sinks.pagerduty import PagerdutySection
+from connectors.sinks.pagerduty.config import PagerdutySection
 from connectors.sinks.sink_config import SinkSection
-from connectors.sinks.slack import SlackSection
+from connectors.sinks.slack.config import SlackSection
 from connectors.sinks.webhook import WebhookSection
 from rules.finding import Severity
 from rules.notifications.route import Route

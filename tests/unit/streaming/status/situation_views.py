@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from connectors.sinks.sink_config import MessageLinks
-from connectors.sinks.slack_blocks import message
+from connectors.sinks.slack.blocks import message
 from rules.alert import Alert
 from rules.evaluate import evaluate, thresholds_for
 from rules.facts.quorum import Facts

@@ -6,7 +6,7 @@ while the incident is still open, the event opens a new one
 (https://developer.pagerduty.com/docs/events-api-v2-overview). An incident that is
 acknowledged in kraftwatch is acknowledged there. PagerDuty cannot take that back: an incident that is no longer
 acknowledged, because that has ended or another alert has joined, gets a new key, so that it pages again. With a token
-of the REST API, who acknowledges in PagerDuty is read back (`pagerduty_poll`).
+of the REST API, who acknowledges in PagerDuty is read back (`poll`).
 
 An incident that escalates has a new `dedup_key`: a new alert pages again, and then the one before it is resolved. Both
 are repeated until both are accepted, which changes nothing in PagerDuty.
@@ -20,21 +20,29 @@ again after the resolve, because the job was killed or a response was lost, woul
 import re
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any
 
-from pydantic import SecretStr, TypeAdapter, model_validator
+from pydantic import TypeAdapter
 
 from connectors.errors import UsageError
 from connectors.settings.secret import Secret, excerpt
-from connectors.settings.sections import placed_error
 from connectors.sinks.http_request import HttpResponse, outcome_of_response, post
 from connectors.sinks.notification_text import delay_text, other_alert_lines
-from connectors.sinks.pagerduty_poll import AcknowledgementPoll
-from connectors.sinks.sink import Delivered, KnownState, OpenIncident, Outcome, Responses, Retry, SerialSink
-from connectors.sinks.sink_config import TIMEOUT_S, MessageLinks, PeopleSection, SinkMemory, SinkServer, url_server
+from connectors.sinks.pagerduty.poll import AcknowledgementPoll
+from connectors.sinks.sink import (
+    Delivered,
+    DeliveryOptions,
+    KnownState,
+    OpenIncident,
+    Outcome,
+    Responses,
+    Retry,
+    SerialSink,
+)
+from connectors.sinks.sink_config import TIMEOUT_S, MessageLinks, SinkMemory
 from connectors.store.store_place import StorePlace
 from connectors.store.stored_json import json_line
 from rules.alert import AlertState
@@ -54,63 +62,18 @@ _MAX_OTHER_ALERTS = 50
 _MAX_CLUSTERS = 10_000
 
 
-class PagerdutySection(PeopleSection):
-    """PagerDuty: the integration "Events API v2" of a service."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PagerdutyService:
+    """The service, and what is sent to it."""
 
-    form = "pagerduty:ROUTING-KEY"
-    text_key = "routing_key"
-    test_open_s = 30.0
-    expected = (
-        "PagerDuty pages for the service of this key: an alert of severity {severity}, open for "
-        "{section.test_open_s:.0f} s and then resolved"
-    )
-    servers_of_regions: ClassVar[Mapping[str, str]] = {
-        "us": "https://events.pagerduty.com",
-        "eu": "https://events.eu.pagerduty.com",
-    }
-    rest_of_regions: ClassVar[Mapping[str, str]] = {
-        "us": "https://api.pagerduty.com",
-        "eu": "https://api.eu.pagerduty.com",
-    }
-    ca_file: ClassVar[Path | None] = None
-
-    routing_key: SecretStr | None = None
-    """The integration key, 32 characters."""
-    routing_key_file: Path | None = None
-    change_events: bool = True
-    """Whether changes are sent to PagerDuty too, which shows them beside incidents and pages nobody: another voter set,
-    another finalized feature, and kraftwatch with another version or configuration."""
-    api_token: SecretStr | None = None
-    """A read-only key of the REST API: who acknowledges in PagerDuty has acknowledged here."""
-    api_token_file: Path | None = None
-    region: Literal["us", "eu"] = "us"
-    """The account's region: `eu` if its address ends in eu.pagerduty.com."""
-
-    @model_validator(mode="after")
-    def _whole(self) -> "PagerdutySection":
-        self.required_secret("routing_key")
-        problem = None if self.routing_key is None else _key_problem(self.routing_key.get_secret_value())
-        if problem is not None:
-            raise placed_error(problem, "routing_key")
-        return self
-
-    @property
-    def api_url(self) -> str:
-        """The Events API of the account's region."""
-        return self.servers_of_regions[self.region]
-
-    def default_name(self) -> str:
-        """Returns the name in the ledger."""
-        return "pagerduty"
-
-    def open(self, links: MessageLinks, store: StorePlace) -> "PagerdutySink":
-        """Opens the sink."""
-        return PagerdutySink(self, links, store)
-
-    def servers(self) -> Sequence[SinkServer]:
-        """Returns the server of the Events API, and that of the REST API if it is read."""
-        urls = [self.api_url, *([] if self.secret("api_token") is None else [self.rest_of_regions[self.region]])]
-        return [url_server(Secret(text=url), self.ca_file) for url in urls]
+    routing_key: Secret
+    api_url: str
+    """Of the Events API."""
+    rest_url: str
+    api_token: Secret | None
+    """Of the REST API."""
+    change_events: bool
+    ca_file: Path | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,11 +96,12 @@ _ALERT = TypeAdapter(PagerdutyAlertRecord)
 class PagerdutySink(SerialSink[dict[str, Any]]):
     """Triggers or resolves the incident of each notification, by one integration of one service."""
 
-    def __init__(self, section: PagerdutySection, links: MessageLinks, store: StorePlace) -> None:
+    def __init__(
+        self, options: DeliveryOptions, links: MessageLinks, service: PagerdutyService, store: StorePlace
+    ) -> None:
         """Reads the routing key once, so that a missing one is reported at start-up."""
-        super().__init__(replace(section.options, shows_acknowledgements=True))
-        self._section, self._key = section, section.required_secret("routing_key")
-        self._links = links
+        super().__init__(replace(options, shows_acknowledgements=True))
+        self._service, self._key, self._links = service, service.routing_key, links
         lost = "PagerDuty may get a resolved incident again"
         self._reported = SinkMemory(
             store,
@@ -153,21 +117,20 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
             _ALERT,
             if_lost="PagerDuty may page again for an acknowledged incident",
         )
-        problem = _key_problem(self._key.read())
+        problem = key_problem(self._key.read())
         if problem is not None:
             raise UsageError(f"routing_key{self._key.place} {problem}")
-        token = section.secret("api_token")
         self._lock = threading.Lock()
         """Of what is kept of alerts: the poll is another thread."""
         self._suspected: set[str] = set()
         """Incidents that were acknowledged, and that the newest poll has not found acknowledged."""
         self._poll: AcknowledgementPoll | None = None
-        if token is not None:
+        if service.api_token is not None:
             self._poll = AcknowledgementPoll(
                 self.options.name,
-                api_url=section.rest_of_regions[section.region],
-                token=token,
-                get_options=lambda: {"ca_file": section.ca_file},
+                api_url=service.rest_url,
+                token=service.api_token,
+                get_options=lambda: {"ca_file": service.ca_file},
                 key_of=self._key_of,
                 believed=self._believed,
                 acknowledge=self._acknowledge_again,
@@ -245,7 +208,7 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
     def report(self, states: Sequence[KnownState], *, deadline_s: float) -> str | None:
         """Sends a change event for each fact that differs from the one that was sent before."""
         until = time.monotonic() + deadline_s
-        for state in states if self._section.change_events else ():
+        for state in states if self._service.change_events else ():
             known = self._reported.get(state.of) or {}
             for name, now in state.facts.items():
                 before = known.get(name)
@@ -260,11 +223,11 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
     def _send_change(self, state: KnownState, name: str, before: str, until: float) -> str | None:
         key = self._key.read()
         response = post(
-            f"{self._section.api_url}/v2/change/enqueue",
+            f"{self._service.api_url}/v2/change/enqueue",
             json_line({"routing_key": key, **change_event(state, name, before, self._links)}).encode(),
             seconds=until - time.monotonic(),
             headers={"Accept": "application/json"},
-            ca_file=self._section.ca_file,
+            ca_file=self._service.ca_file,
         )
 
         def accepted(one: HttpResponse) -> bool:
@@ -290,11 +253,11 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
         """Sends one event, and returns whether PagerDuty has accepted it."""
         key = self._key.read()
         response = post(
-            f"{self._section.api_url}/v2/enqueue",
+            f"{self._service.api_url}/v2/enqueue",
             json_line({"routing_key": key, **content}).encode(),
             seconds=until - time.monotonic(),
             headers={"Accept": "application/json"},
-            ca_file=self._section.ca_file,
+            ca_file=self._service.ca_file,
         )
         return _outcome_of_response(response, content["dedup_key"], key)
 
@@ -378,7 +341,7 @@ def _lines(lines: Iterable[str]) -> str:
     return shortened("\n".join(map(visible, lines)), _MAX_DETAIL)
 
 
-def _key_problem(key: str) -> str | None:
+def key_problem(key: str) -> str | None:
     """Returns what is wrong with the form of an integration key, without the key; None if nothing is.
 
     Source: https://developer.pagerduty.com/docs/events-api-v2-overview.

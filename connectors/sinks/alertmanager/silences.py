@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 from connectors.errors import KraftwatchError
 from connectors.process.wall_clock import wall_ms
-from connectors.sinks.alertmanager_list import unreadable
+from connectors.sinks.alertmanager.alert_list import unreadable
 from connectors.sinks.following import FollowerThread
 from connectors.sinks.http_request import HttpResponse
 from connectors.sinks.sink import Retry

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from connectors.sinks.notification_text import delay_text
 from connectors.sinks.sink_config import MessageLinks
-from connectors.sinks.slack_buttons import Silenced, buttons
+from connectors.sinks.slack.buttons import Silenced, buttons
 from rules.alert import Alert, AlertState
 from rules.evidence_text import evidence_lines
 from rules.finding import Severity

@@ -4,36 +4,33 @@ With a bot token (scope `chat:write`, and the app invited to the channel) the me
 begins, and edited afterwards. Slack sends no notification for an edit, so changes, repetitions and the end are also
 replies in the thread; a reply is also shown in the channel if the incident got worse, if another alert that is as
 severe joined it, if what to do has changed, if it is repeated, or if its acknowledgement or a silence of it ended. With
-an app-level token the message has buttons (`slack_buttons`). With an incoming webhook nothing can be edited: each
+an app-level token the message has buttons (`buttons`). With an incoming webhook nothing can be edited: each
 notification is a new message.
 """
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, TypeAdapter, model_validator
+from pydantic import TypeAdapter
 
 from connectors.errors import KraftwatchError
 from connectors.settings.secret import Secret, excerpt
-from connectors.settings.sections import ValidUrl, placed_error, url_problem
 from connectors.sinks.http_request import HttpResponse, outcome_of_response, post
-from connectors.sinks.sink import Delivered, Outcome, Rejected, Responses, Retry, SerialSink, Sink
-from connectors.sinks.sink_config import TIMEOUT_S, MessageLinks, PeopleSection, SinkMemory, SinkServer, url_server
-from connectors.sinks.slack_blocks import SlackDocument, silenced_reply, slack_document
-from connectors.sinks.slack_buttons import Silenced, SlackButtons
+from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Rejected, Responses, Retry, SerialSink
+from connectors.sinks.sink_config import TIMEOUT_S, MessageLinks, SinkMemory
+from connectors.sinks.slack.blocks import SlackDocument, silenced_reply, slack_document
+from connectors.sinks.slack.buttons import Silenced, SlackButtons
 from connectors.sinks.webhook import host_of
 from connectors.store.store_place import StorePlace
-from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
 
 _Json: TypeAlias = Mapping[str, Any]
-_API_URL = "https://slack.com/api/"
 _ANSWER_BYTES = 1 << 20
 """Slack answers with the whole message, in JSON."""
 _NOT_EDITABLE = {
@@ -73,64 +70,18 @@ _MEANING = {
 https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks#handling_errors"""
 
 
-class SlackSection(PeopleSection):
-    """Slack: a bot token and a channel, or an incoming webhook, which cannot edit messages or use threads."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlackPlace:
+    """Where a bot posts, and with what."""
 
-    form = "slack:WEBHOOK-URL"
-    text_key = "webhook_url"
-    ca_file: ClassVar[Path | None] = None
-    socket_port: ClassVar[int] = 443
-    """To another one the SDK would connect without TLS."""
-
-    token: SecretStr | None = None
-    """A bot token (`xoxb-…`) with the scope `chat:write`; invite the app to the channel."""
-    token_file: Path | None = None
-    app_token: SecretStr | None = None
-    """An app-level token (`xapp-…`) with the scope `connections:write`: messages have the buttons *Acknowledge* and
-    *Silence 1 h*. No other job may use the app."""
-    app_token_file: Path | None = None
-    channel: str | None = Field(default=None, pattern=r"^(#[^\s<>&|]{1,80}|[CDG][A-Z0-9]{8,})$")
-    """`#name` (in quotation marks: # begins a YAML comment), or the channel's id, which a rename does not change."""
-    webhook_url: SecretStr | None = None
-    """https://hooks.slack.com/services/…, instead of a token and a channel."""
-    webhook_url_file: Path | None = None
-    api_url: Annotated[str, Field(pattern=r"^https://[^\s]+/$"), ValidUrl] = _API_URL
-    """Slack's API; GovSlack has another address."""
-
-    @model_validator(mode="after")
-    def _bot_or_webhook(self) -> "SlackSection":
-        bot = self.secret("token") is not None
-        if bot and self.secret("webhook_url") is not None:
-            raise ValueError("give a token and a channel, or a webhook_url, not both")
-        if not bot:
-            self.required_secret("webhook_url")
-        if not bot and self.secret("app_token") is not None:
-            raise ValueError("app_token needs a token and a channel: the messages of a webhook have no buttons")
-        if bot != (self.channel is not None):
-            raise ValueError("token and channel go together; a webhook has its channel in Slack")
-        problem = None if self.webhook_url is None else url_problem(self.webhook_url.get_secret_value())
-        if problem is not None:
-            raise placed_error(problem, "webhook_url")
-        return self
-
-    def default_name(self) -> str:
-        """Returns the name in the ledger."""
-        return "slack" if self.channel is None else f"slack:{self.channel}"
-
-    def open(self, links: MessageLinks, store: StorePlace) -> Sink:
-        """Opens the sink."""
-        return SlackWebhookSink(self, links) if self.channel is None else SlackSink(self, links, store)
-
-    def expectation(self, name: str, severity: Severity) -> str:
-        """Returns what a person should see after a test."""
-        if self.channel is None:
-            return "the webhook's channel has two new messages: firing and resolved"
-        return f"channel {self.channel} has a new message, edited to resolved"
-
-    def servers(self) -> Sequence[SinkServer]:
-        """Returns the server of the API, or of the webhook's URL."""
-        url = self.required_secret("webhook_url") if self.channel is None else Secret(text=self.api_url)
-        return [url_server(url, self.ca_file)]
+    channel: str
+    token: Secret
+    app_token: Secret | None
+    """Messages have buttons with it."""
+    api_url: str
+    ca_file: Path | None
+    socket_port: int
+    """Of Slack's WebSockets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,30 +101,29 @@ _MESSAGE = TypeAdapter(SlackMessageRecord)
 class SlackFormat(SerialSink[SlackDocument]):
     """What both ways to Slack send."""
 
-    def __init__(self, section: SlackSection, links: MessageLinks) -> None:
-        edits = section.channel is not None
-        super().__init__(replace(section.options, shows_acknowledgements=edits, shows_ended_silences=edits))
-        self._section, self._links = section, links
+    def __init__(self, options: DeliveryOptions, links: MessageLinks, *, with_buttons: bool = False) -> None:
+        super().__init__(options)
+        self._links, self._with_buttons = links, with_buttons
 
     def _document(self, notification: Notification, sent_at_ms: Millis) -> SlackDocument:
-        return slack_document(notification, self._links, with_buttons=self._section.secret("app_token") is not None)
+        return slack_document(notification, self._links, with_buttons=self._with_buttons)
 
 
 class SlackSink(SlackFormat):
     """A bot in one channel: it updates or posts the message of each notification's incident."""
 
-    def __init__(self, section: SlackSection, links: MessageLinks, store: StorePlace) -> None:
-        """Reads the token once, so that a missing one is reported at start-up."""
-        super().__init__(section, links)
-        self._token = section.required_secret("token")
+    def __init__(self, options: DeliveryOptions, links: MessageLinks, place: SlackPlace, store: StorePlace) -> None:
+        """Reads the tokens once, so that a missing one is reported at start-up."""
+        shown = replace(options, shows_acknowledgements=True, shows_ended_silences=True)
+        super().__init__(shown, links, with_buttons=place.app_token is not None)
+        self._place = place
         lost = "incidents that are firing are posted again"
         self._messages = SinkMemory(store, self.options.name, _MESSAGE, if_lost=lost)
-        self._token.read()
-        self._app_token = section.secret("app_token")
+        place.token.read()
         self._buttons: SlackButtons | None = None
-        if self._app_token is not None:
-            self._app_token.read()
-            self._buttons = SlackButtons(self.options.name, self._socket_url, self._say_silenced, section.ca_file)
+        if place.app_token is not None:
+            place.app_token.read()
+            self._buttons = SlackButtons(self.options.name, self._socket_url, self._say_silenced, place.ca_file)
 
     def follow(self, responses: Responses | None) -> None:
         """As `FollowedSink.follow`: Slack says which buttons people press."""
@@ -182,27 +132,27 @@ class SlackSink(SlackFormat):
 
     def _socket_url(self) -> str:
         """Returns the WebSocket by which Slack says which buttons people press. Raises KraftwatchError."""
-        assert self._app_token is not None
-        api = SlackApi(section=self._section, token=self._app_token.read(), until=time.monotonic() + TIMEOUT_S)
+        assert self._place.app_token is not None
+        api = SlackApi(place=self._place, token=self._place.app_token.read(), until=time.monotonic() + TIMEOUT_S)
         url: str = api.call("apps.connections.open", {}, accepted=self._has_socket_url)["url"]
         return url
 
     def _say_silenced(self, channel: str, ts: str, done: Silenced) -> None:
         """Replies to a message that a person has silenced its alerts. Raises KraftwatchError."""
-        api = SlackApi(section=self._section, token=self._token.read(), until=time.monotonic() + TIMEOUT_S)
+        api = SlackApi(place=self._place, token=self._place.token.read(), until=time.monotonic() + TIMEOUT_S)
         api.post({"channel": channel, "thread_ts": ts, **silenced_reply(done)})
 
     def _has_socket_url(self, answer: _Json, sent: _Json) -> bool:
         match answer:
             case {"url": str(url)} if url.startswith("wss://"):
-                return (urlsplit(url).port or 443) == self._section.socket_port
+                return (urlsplit(url).port or 443) == self._place.socket_port
             case _:
                 return False
 
     def _send_one(
         self, notification: Notification, document: SlackDocument, sent_at_ms: Millis, left_s: float
     ) -> Outcome:
-        api = SlackApi(section=self._section, token=self._token.read(), until=time.monotonic() + left_s)
+        api = SlackApi(place=self._place, token=self._place.token.read(), until=time.monotonic() + left_s)
         try:
             self._update_or_post(api, notification, document)
         except _SlackError as error:
@@ -215,7 +165,7 @@ class SlackSink(SlackFormat):
         if message is not None and not _updated(api, message, document):
             message = None
         if message is None:
-            response = _sent(api.post, document, channel=self._section.channel or "")
+            response = _sent(api.post, document, channel=self._place.channel)
             # Stored immediately: a later failure must not post the message again.
             message = SlackMessageRecord(channel=response["channel"], ts=response["ts"], newest=notification.id)
         elif message.newest != notification.id:
@@ -252,11 +202,11 @@ def _sent(call: Callable[[_Json], _Json], document: SlackDocument, **place: str)
 class SlackWebhookSink(SlackFormat):
     """An incoming webhook: it can only post."""
 
-    def __init__(self, section: SlackSection, links: MessageLinks) -> None:
+    def __init__(self, options: DeliveryOptions, links: MessageLinks, url: Secret, ca_file: Path | None) -> None:
         """Reads the URL once, so that an invalid one is reported at start-up."""
-        super().__init__(section, links)
-        self._url = section.required_secret("webhook_url")
-        host_of(self._url)
+        super().__init__(options, links)
+        self._url, self._ca_file = url, ca_file
+        host_of(url)
 
     def _send_one(
         self, notification: Notification, document: SlackDocument, sent_at_ms: Millis, left_s: float
@@ -270,7 +220,7 @@ class SlackWebhookSink(SlackFormat):
     def _post(self, body: dict[str, Any], until: float) -> Outcome:
         url = self._url.read()
         left_s = max(0.0, until - time.monotonic())
-        response = post(url, json.dumps(body).encode(), seconds=left_s, ca_file=self._section.ca_file)
+        response = post(url, json.dumps(body).encode(), seconds=left_s, ca_file=self._ca_file)
         outcome = outcome_of_response(response, url, [url], server="Slack", accepted=_is_ok)
         if isinstance(response, HttpResponse) and (meaning := _MEANING.get(response.text.strip())):
             return Retry(reason=f"Slack error: {meaning}")
@@ -298,7 +248,7 @@ def _is_message(answer: _Json, sent: _Json) -> bool:
 class SlackApi:
     """Slack's API for one token, until a deadline."""
 
-    section: SlackSection
+    place: SlackPlace
     token: str
     until: float
     """By `time.monotonic`."""
@@ -326,11 +276,11 @@ class SlackApi:
                     return False
 
         response = post(
-            self.section.api_url + method,
+            self.place.api_url + method,
             json.dumps(arguments).encode(),
             seconds=self.until - time.monotonic(),
             headers={"Authorization": f"Bearer {self.token}", "Content-Type": "application/json; charset=utf-8"},
-            ca_file=self.section.ca_file,
+            ca_file=self.place.ca_file,
             answer_bytes=_ANSWER_BYTES,
         )
         outcome = outcome_of_response(response, "", [self.token], server="Slack", accepted=is_slacks)

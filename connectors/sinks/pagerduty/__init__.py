@@ -1,0 +1,1 @@
+"""PagerDuty: the keys of its sink, what is sent, and who acknowledges there."""

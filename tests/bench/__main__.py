@@ -32,6 +32,7 @@ SECTIONS = {
     "decode": "decode_bench",
     "million": "million_bench",
     "clusters": "clusters_bench",
+    "understudy": "understudy_bench",
     "backlog": "backlog_bench",
     "relay": "relay_bench",
     "executors": "executors_bench",

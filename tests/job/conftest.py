@@ -68,7 +68,7 @@ def topic_lab(folder: Path) -> Iterator[Lab]:
 @pytest.fixture
 def relay(folder: Path, lab: Lab, topic_lab: Lab, request: pytest.FixtureRequest) -> Iterator[RelayProcess]:
     """A running relay with a topic of its own."""
-    name = request.node.name
+    name = request.node.name.translate({ord("["): "-", ord("]"): None})
     relay = RelayProcess(folder / name, topic_lab, topic=name, clusters=[section("test", lab)])
     relay.start("--only", "test")
     relay.wait_for_rows(1)

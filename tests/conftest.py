@@ -15,6 +15,13 @@ from hypothesis import HealthCheck, settings
 vars(sys.modules["__main__"]).setdefault("__file__", __file__)
 
 EXHAUSTIVE = bool(os.environ.get("KRAFTWATCH_EXHAUSTIVE"))
+
+
+def examples(most: int) -> int:
+    """Returns how many examples a slow property test has: a quarter of `most` in `make test`."""
+    return most if EXHAUSTIVE else most // 4
+
+
 settings.register_profile(
     "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=not EXHAUSTIVE, database=None
 )

@@ -530,8 +530,16 @@ class ScriptedQuorum:
         self.observed_ms += SECOND
         for events in observed:
             self.sequence += 1
-            quiet = self.urgency.is_quiet(events, self.observed_ms)
+            quiet = self.urgency.is_quiet([self._as_each_second(one) for one in events], self.observed_ms)
             yield DecodedRow(self.sequence, Millis(self.now_ms), events, quiet=quiet)
+
+    def _as_each_second(self, event: Event) -> Event:
+        """Returns a poll with the times of one that follows the poll before by a second: a jump is never quiet."""
+        if not isinstance(event, Poll):
+            return event
+        left_out = self.now_ms - self.observed_ms
+        voters, observers = (tuple(_earlier(row, left_out) for row in rows) for rows in (event.voters, event.observers))
+        return replace(event, voters=voters, observers=observers)
 
     def _fetch(self) -> Iterator[list[Event]]:
         if self.log_denied:
@@ -815,3 +823,10 @@ class ScriptedQuorum:
         """Returns where the gatherer asks a node: at the listener of the configured addresses, if it has that one."""
         addresses = [str(each) for each in node.endpoints]
         return next((each for each in addresses if each in self.bootstrap), addresses[0])
+
+
+def _earlier(row: Replica, ms: int) -> Replica:
+    fetched, caught_up = (
+        None if at is None or at < 0 else Millis(at - ms) for at in (row.last_fetch_ms, row.last_caught_up_ms)
+    )
+    return replace(row, last_fetch_ms=fetched, last_caught_up_ms=caught_up)

@@ -24,6 +24,7 @@ from connectors.sinks.jsonl import JsonlSink
 from connectors.store import sqlite_file
 from connectors.store.alert_store import AlertStore
 from connectors.store.tables import sqlite_database
+from tests.conftest import examples
 from tests.recording_dispatcher import RecordingDispatcher
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
 
@@ -96,7 +97,7 @@ def run(directory: Path, done: int) -> Iterator[int]:
         opened.close()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.lists(crash_points, min_size=1, max_size=5), st.booleans())
 def test_each_transition_is_in_the_file_once_and_in_order(crashes: list[CrashPoint], new_checkpoint: bool) -> None:
     with tempfile.TemporaryDirectory() as folder, patch.object(sqlite_file, "SYNCHRONOUS", "OFF"):

@@ -227,13 +227,15 @@ def test_files_that_kafka_wrote_are_read_alike_and_nearly_all_partitions_in_runs
     redacted(content)
     names = ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD", "TOPIC_RECORD")
     assert in_runs(decode(content)) > 0.95 * sum(made["by_type"].get(name, 0) for name in names)
-    for payload in mutated_batches(content, count=15):
+    for payload in mutated_batches(content, count=5):
         redacted(payload)
 
 
-@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.long) for first in (300, 600, 900))])
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(first, marks=pytest.mark.long) for first in range(100, 1_200, 100))]
+)
 def test_hostile_logs_and_snapshots_are_read_alike(first: int) -> None:
-    for seed in range(first, first + 300):
+    for seed in range(first, first + (300 if first else 100)):
         rng = Random(seed)
         redacted(hostile_log(rng, base_offset=5, secret=SECRET))
         if seed % 4 == 0:

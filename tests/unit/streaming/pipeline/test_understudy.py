@@ -160,7 +160,7 @@ def notified_by_spark(engines: Engines, seed: int) -> list[Sent]:
     return engines.sent()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 def test_the_same_is_notified_at_the_same_times_whenever_spark_is_silent(
     seed: int, engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

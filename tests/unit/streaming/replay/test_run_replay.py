@@ -14,6 +14,7 @@ from rules.model.identifiers import DirectoryId, Epoch, Millis, NodeId, Offset
 from streaming.replay import stored_topics
 from streaming.replay.directory_numbers import UNASSIGNED_ID
 from streaming.replay.machine import Machine
+from tests.conftest import examples
 from tests.scripts.log_script import again, machine
 from tests.unit.streaming.replay.run_script import TOPICS, Script, Step, runs_of, step
 
@@ -74,7 +75,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @given(st.lists(st.lists(STEPS, max_size=12), max_size=5), st.sampled_from(["", "stored", "restored"]))
-@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(400), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.usefixtures("small_pages")
 def test_a_random_log_is_replayed_alike(observations: list[list[Step]], stored: str) -> None:
     script, replays = Script(snapshot=False), Replays()

@@ -28,6 +28,8 @@ from rules.facts.freshness import (
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
 from rules.finding import (
+    ALERTS,
+    ALERTS_SECTION,
     Draft,
     Evaluation,
     Finding,
@@ -91,14 +93,15 @@ RECORDS_AT_RISK_RULES = frozenset(rule.id for rule in RULES.values() if rule.rec
 def thresholds_for(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
     """Returns the numbers in force by rule id: every rule's defaults, with overrides (`RULE.NAME` -> value).
 
-    The ages of observations, which all rules share, are under `ages`.
+    What all rules share is under `ages` (of observations) and `alerts`; each rule has that of alerts too.
 
     Raises a ThresholdError for an unknown rule or threshold, and for a value below 0 or not finite.
     """
     values = {
         rule.id: {threshold.name: threshold.default for threshold in rule.thresholds} for rule in ALL_RULES.values()
     }
-    values[AGES_SECTION] = {threshold.name: threshold.default for threshold in AGES}
+    for section, shared in ((AGES_SECTION, AGES), (ALERTS_SECTION, ALERTS)):
+        values[section] = {threshold.name: threshold.default for threshold in shared}
     for key, value in overrides.items():
         rule, _, name = key.partition(".")
         if rule not in values:
@@ -108,7 +111,7 @@ def thresholds_for(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
         if not math.isfinite(value) or value < 0:
             raise ThresholdError(f"invalid value {value:g} for threshold '{key}': expected a number of 0 or more")
         values[rule][name] = float(value)
-    return {rule: Thresholds(values=numbers) for rule, numbers in values.items()}
+    return {rule: Thresholds(values={**values[ALERTS_SECTION], **numbers}) for rule, numbers in values.items()}
 
 
 def resolved_text(rule: str, subject: Subject, observed: Facts | JobState) -> str:

@@ -217,8 +217,9 @@ def keep_firing_for(seconds: float, after: str) -> Threshold:
     return Threshold(name="keep_firing_for", default=seconds, meaning=meaning)
 
 
-def clear() -> Threshold:
-    """Returns the threshold for how long a condition must be over before its alert resolves."""
-    return Threshold(
-        name=CLEAR, default=10.0, meaning="the condition must be absent this long before the alert resolves"
-    )
+ALERTS = (
+    Threshold(name=CLEAR, default=10.0, meaning="the condition must be absent this long before the alert resolves"),
+)
+"""What all rules share of their alerts."""
+ALERTS_SECTION = "alerts"
+"""Their place in the configuration, among the thresholds."""

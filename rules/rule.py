@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rules.facts.needs import Need
 from rules.facts.quorum import Facts
-from rules.finding import Draft, RuleResult, Severity, Threshold, Thresholds, clear
+from rules.finding import Draft, RuleResult, Severity, Threshold, Thresholds
 from rules.model.job_state import JobState
 from rules.model.subject import Subject
 
@@ -53,7 +53,7 @@ class DeclaredRule:
     @property
     def thresholds(self) -> tuple[Threshold, ...]:
         """Every threshold: `hold`, `clear`, and those that only this rule reads."""
-        return (self.hold, clear(), *self.further_thresholds)
+        return (self.hold, *self.further_thresholds)
 
 
 def urgency(rule: DeclaredRule | None, severity: Severity) -> tuple[int, bool, bool]:

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rules.finding import Threshold
+from rules.finding import ALERTS, Threshold
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from rules.rule import DeclaredRule
@@ -36,7 +36,7 @@ def page_of(rule: DeclaredRule) -> Page:
 
 def times_of(rule: DeclaredRule) -> str:
     """Returns one sentence: when the alert fires and when it resolves by default."""
-    lasted, absent = (ms_text(Millis(round(threshold.default * 1000))) for threshold in rule.thresholds[:2])
+    lasted, absent = (ms_text(Millis(round(threshold.default * 1000))) for threshold in (rule.hold, *ALERTS))
     fires = f"after the condition has lasted {lasted}" if rule.hold.default else "at once"
     return f"Fires {fires}; resolves after the condition has been absent for {absent}."
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from rules.evaluate import ALL_RULES
 from rules.facts.freshness import AGES, AGES_SECTION
-from rules.finding import CLEAR, HOLD, Severity, hold
+from rules.finding import ALERTS, ALERTS_SECTION, HOLD, Severity, hold
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from rules.rule import DeclaredRule
@@ -47,7 +47,11 @@ def index() -> str:
         "shared-thresholds": table("| name | default | meaning |", meanings),
         "ages": table(
             "| name | default | meaning |",
-            [f"| `{AGES_SECTION}.{each.name}` | {default_of(each)} | {each.meaning} |" for each in AGES],
+            [
+                f"| `{section}.{each.name}` | {default_of(each)} | {each.meaning} |"
+                for section, shared in ((ALERTS_SECTION, ALERTS), (AGES_SECTION, AGES))
+                for each in shared
+            ],
         ),
     }
     return with_tables(PAGES / "index.md", tables)
@@ -84,7 +88,7 @@ def markdown(rule: DeclaredRule) -> str:
     others = [
         f"`{each.name}` {default_of(each)}" if usual[each.name, each.meaning] == _DIFFERENT else f"`{each.name}`"
         for each in rule.thresholds
-        if each not in own and each.name != CLEAR
+        if each not in own
     ]
     parts.append("## Thresholds")
     if own:

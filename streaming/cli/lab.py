@@ -221,7 +221,7 @@ def _run(console: Console, folder: Path, started: float) -> bool:
     from streaming.demo.scenarios import SCENARIOS, ScenarioContext
 
     settings = {f"{rule}.hold": hold for rule, hold in HOLDS.items()}
-    settings |= {f"{rule}.clear": CLEAR_S for rule in (*HOLDS, "unclean-election")}
+    settings["alerts.clear"] = CLEAR_S
     settings["unclean-election.keep_firing_for"] = UNCLEAN_S
     console.print("A real Kafka quorum on loopback: 3 controllers, 2 brokers.")
     try:

@@ -113,7 +113,7 @@ def cluster() -> Iterator[Cluster]:
             "spark": {key: value for key, value in storage.settings.items() if key != "spark.jars"},
             "listen": f"0.0.0.0:{page}",
             "sinks": [f"webhook:{webhook.url}/"],
-            "thresholds": {"no-leader": {"hold": 10, "clear": 3}},
+            "thresholds": {"alerts": {"clear": 3}, "no-leader": {"hold": 10}},
         }
         server = stack.enter_context(RealApiServer(folder / "api-server"))
         secret = {"page.crt": authority.issue("page").read_text(), "page.key": (folder / "page/page.pem").read_text()}

@@ -27,7 +27,7 @@ CHANGES_PER_S = 3.0
 _WARM_UP_S, WARM_UP_S_PER_CLUSTER = 20.0, 0.2
 _DELIVERY_S = 15.0
 _RULE = "broker-fenced"
-AT_ONCE = {_RULE: {"hold": 0, "clear": 0}}
+AT_ONCE = {"alerts": {"clear": 0}, _RULE: {"hold": 0}}
 """The thresholds of the job."""
 
 

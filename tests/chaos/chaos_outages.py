@@ -88,7 +88,7 @@ class ChaosOutages:
             timeout_s=_HEALTHY_S,
         )
         defaults = {f"{rule}.hold": DEFAULTS[rule].ms(HOLD) / 1_000 for rule in (RULE, BLIND)}
-        defaults |= {f"{rule}.clear": _CLEAR_S for rule in (RULE, BLIND)} | {"restarts-without-end.rounds": 99.0}
+        defaults |= {"alerts.clear": _CLEAR_S, "restarts-without-end.rounds": 99.0}
         monitor.start_scenario(defaults)
         before = lab.await_state(lambda _: True, what="a leader").high_watermark
         began_ms = time.time() * 1_000

@@ -24,7 +24,7 @@ def short_thresholds(*rules: str) -> dict[str, float]:
     """Returns thresholds for a module that waits for these rules. Other rules keep their defaults: no stall of the
     machine lasts that long."""
     holds = {f"{rule}.hold": NO_LEADER_HOLD_S if rule == "no-leader" else HOLD_S for rule in rules}
-    return holds | {f"{rule}.clear": 3.0 for rule in rules}
+    return holds | {"alerts.clear": 3.0}
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ def test_an_acknowledged_alert_is_not_repeated_and_a_killed_job_goes_on_with_tha
     job = ConfiguredJob(folder=tmp_path / "job", bootstrap=(), name="prod")
     job.write_config(
         clusters=[section("prod", lab)],
-        thresholds={"failure-tolerance": {"hold": 3600}, "quorum-shape": {"hold": 1, "clear": 1}},
+        thresholds={"failure-tolerance": {"hold": 3600}, "alerts": {"clear": 1}, "quorum-shape": {"hold": 1}},
         listen_token_file=str(token),
         sinks=[{"webhook": {"url": f"{webhook.url}/people", "repeat": "3s"}}],
     )

@@ -19,7 +19,7 @@ from tests.lab import Lab
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.live, pytest.mark.timeout(900)]
 
 LAB = {"controllers": 1, "brokers": 0}
-FIRE_SOON = {"monitor-blind": {"hold": 6, "clear": 3}, "quorum-shape": {"hold": 1}}
+FIRE_SOON = {"alerts": {"clear": 3}, "monitor-blind": {"hold": 6}, "quorum-shape": {"hold": 1}}
 """quorum-shape fires for a quorum of one voter after an hour by default."""
 
 
@@ -102,7 +102,7 @@ def test_a_cluster_that_answers_later_and_does_not_name_its_id_is_reported(folde
             "sasl_plain_username": "monitor",
             "sasl_plain_password": lab.security.passwords["monitor"],
         }
-        thresholds = {**FIRE_SOON, "monitor-degraded": {"hold": 1, "clear": 1}}
+        thresholds = {**FIRE_SOON, "monitor-degraded": {"hold": 1}}
         job = ConfiguredJob(folder=folder / "nameless", bootstrap=(), name="late")
         job.write_config(clusters=[section("late", lab, **login)], thresholds=thresholds)
         with job:

@@ -22,8 +22,9 @@ pytestmark = [needs_postgres, pytest.mark.lab, pytest.mark.spark, pytest.mark.lo
 LAB = {"controllers": 1, "brokers": 0}
 THRESHOLDS = {
     "failure-tolerance": {"hold": 3600},
-    "quorum-shape": {"hold": 1, "clear": 1},
-    "monitor-blind": {"hold": 15, "clear": 3},
+    "alerts": {"clear": 1},
+    "quorum-shape": {"hold": 1},
+    "monitor-blind": {"hold": 15},
 }
 
 

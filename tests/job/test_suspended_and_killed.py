@@ -46,8 +46,8 @@ def continues(tmp_path: Path) -> Path:
 def job(lab: Lab, tmp_path: Path, continues: Path) -> Iterator[ConfiguredJob]:
     job = ConfiguredJob(folder=tmp_path / "job", bootstrap=(), name="test")
     job.environment = {"JAVA_HOME": str(java_that_waits_for(continues))}
-    blind = {"hold": 2, "clear": 1}
-    job.write_config(clusters=[section("test", lab)], thresholds={"monitor-blind": blind}, spark=SPARK)
+    thresholds = {"alerts": {"clear": 1}, "monitor-blind": {"hold": 2}}
+    job.write_config(clusters=[section("test", lab)], thresholds=thresholds, spark=SPARK)
     with job:
         yield job
 
@@ -127,7 +127,7 @@ def test_an_outage_is_notified_while_the_disk_of_the_job_is_full(lab: Lab, tmp_p
     job = ConfiguredJob(folder=tmp_path / "job", bootstrap=(), name="test")
     mounted = f'mount -t tmpfs -o size=60m tmpfs {disk} && exec "$@"'
     job.prefix = ("unshare", "--map-root-user", "--mount", "sh", "-c", mounted, "sh")
-    thresholds = {"monitor-blind": {"hold": 2, "clear": 1}, "monitor-degraded": {"hold": 5}}
+    thresholds = {"alerts": {"clear": 1}, "monitor-blind": {"hold": 2}, "monitor-degraded": {"hold": 5}}
     job.write_config(clusters=[section("test", lab)], checkpoint=str(disk / "checkpoint"), thresholds=thresholds)
     with job, ExitStack() as paused:
         # The job has it in a mount namespace of its own.

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.live, pytest.mark.
 FORMER = "523a2874"
 """The release before this version, or the commit that stands for it."""
 LAB = {"properties": {"broker.session.timeout.ms": "3000"}}
-SOON = {"hold": 2, "clear": 3}
+SOON = {"hold": 2}
 
 
 class Versions(NamedTuple):

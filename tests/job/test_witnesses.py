@@ -75,7 +75,7 @@ def test_a_controller_that_denies_its_peers_is_told_before_the_leader_is_lost(la
         file.write_text(f"the token of {name}")
     job.write_config(
         clusters=[section("prod", lab, **login(lab))],
-        thresholds={RULE: {"hold": 5, "clear": 3}},
+        thresholds={"alerts": {"clear": 3}, RULE: {"hold": 5}},
         listen_token_file=str(tokens["page"]),
         listen_witness_token_file=str(tokens["hosts"]),
     )
@@ -182,7 +182,10 @@ def test_rows_reach_a_job_by_the_relay_that_writes(lab: SecuredLab, topic_lab: L
         relay.start("--listen", address)
     job = ConfiguredJob(folder=tmp_path / "job", bootstrap=(), name="prod")
     job.write_config(
-        clusters=[section("prod", lab)], source="kafka", relay=relay.section, thresholds={RULE: {"hold": 5, "clear": 3}}
+        clusters=[section("prod", lab)],
+        source="kafka",
+        relay=relay.section,
+        thresholds={"alerts": {"clear": 3}, RULE: {"hold": 5}},
     )
 
     def is_ready(address: str) -> bool:

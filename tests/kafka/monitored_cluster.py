@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Event
 
 from rules.alert import Alert, AlertState
-from rules.evaluate import RULES, thresholds_for
+from rules.evaluate import thresholds_for
 from rules.finding import Severity
 from rules.lifecycle import TrackedConditions
 from rules.model.quorum import Quorum
@@ -65,9 +65,8 @@ class MonitoredCluster:
 
     def set_thresholds(self, thresholds: Mapping[str, float]) -> None:
         """Changes the thresholds within a scenario, as after a restart. A shorter duration replaces waiting."""
-        clears = {f"{each}.clear": CLEAR_S for each in RULES}
         holds = {f"{each}.hold": SLOW_START_S for each in _SLOW_START_RULES}
-        whole = thresholds_for({**clears, **holds, **_SHARED_QUORUM, **thresholds})
+        whole = thresholds_for({"alerts.clear": CLEAR_S, **holds, **_SHARED_QUORUM, **thresholds})
         settings = replace(self.monitor.settings, thresholds=whole)
         self.monitor = ClusterMonitor.restored(self.monitor.to_bytes(), settings)
 

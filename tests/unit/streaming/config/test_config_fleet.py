@@ -31,7 +31,7 @@ clusters:
   sasl_mechanism: null
   rules: {no-leader: {severity: warning}, broker-fenced: {enabled: true}}
 watch: {include: ["prod-*"], exclude: ["*-us"]}
-thresholds: {no-leader: {hold: 7, clear: 3}}
+thresholds: {no-leader: {hold: 7}, alerts: {clear: 3}}
 rules: {no-leader: {severity: critical}, broker-fenced: {severity: info, enabled: false}}
 """
 

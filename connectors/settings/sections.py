@@ -6,6 +6,7 @@
 import difflib
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,11 +18,14 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     SecretStr,
     WithJsonSchema,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core.core_schema import no_info_after_validator_function
 
 from connectors.errors import UsageError
 from connectors.settings.secret import Secret, read_text
@@ -93,6 +97,28 @@ def _checked_url(value: str) -> str:
     if problem is not None:
         raise ValueError(problem)
     return value
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form of a text."""
+
+    pattern: str
+    instead: str
+    """What to write instead of a text without it."""
+
+    def _checked(self, value: str) -> str:
+        if re.search(self.pattern, value) is None:
+            raise ValueError(self.instead)
+        return value
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Returns the schema that checks it."""
+        return no_info_after_validator_function(self._checked, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """Returns the schema for editors."""
+        return {**handler(schema), "pattern": self.pattern}
 
 
 ValidUrl = AfterValidator(_checked_url)
@@ -278,7 +304,8 @@ class LoginSection(SecretsSection):
             )
 
 
-TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=249)]
+NAME_CHARACTERS = "letters, digits, '.', '_' and '-'"
+TopicName = Annotated[str, Field(max_length=249), Form(r"^[A-Za-z0-9._-]+$", f"write {NAME_CHARACTERS}")]
 
 
 class TopicSection(LoginSection):

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 from urllib.parse import quote, urlsplit
 
 from pydantic import Field, GetJsonSchemaHandler, TypeAdapter, model_validator
@@ -21,7 +21,7 @@ from requests.utils import get_environ_proxies, select_proxy
 
 from connectors.errors import StoreError, UnavailableStoreError, UsageError
 from connectors.settings.secret import Secret
-from connectors.settings.sections import Duration, SecretsSection, Section, url_problem
+from connectors.settings.sections import Duration, Form, SecretsSection, Section, url_problem
 from connectors.sinks.http_request import error_text, tls_context
 from connectors.sinks.sink import DeliveryMode, DeliveryOptions, Sink
 from connectors.store.store_place import StorePlace
@@ -119,6 +119,12 @@ class MessageLinks:
         return f"{root}/" if cluster == JOB_CLUSTER_ID else f"{root}/clusters/{quote(cluster, safe='')}"
 
 
+_SINK_NAME = Form(
+    r"^[A-Za-z0-9#@][A-Za-z0-9#@._:/-]*$",
+    "write letters, digits and any of # @ . _ : / -, without a blank, beginning with a letter, a digit, # or @",
+)
+
+
 class RuleFilter(Section):
     """Rules by id."""
 
@@ -158,7 +164,7 @@ class SinkSection(SecretsSection, ABC):
     test_resolves: ClassVar[bool] = True
     """False if the test notification ends by itself."""
 
-    name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9#@][A-Za-z0-9#@._:/-]*$", max_length=100)
+    name: Annotated[str, Field(max_length=100), _SINK_NAME] | None = None
     """The name in the ledger; two sinks at one address need one. A renamed sink is notified again of firing alerts; one
     whose address changes while its name stays, as `pagerduty` with another routing key, only of what changes."""
     min_severity: Severity = Severity.INFO

@@ -13,7 +13,9 @@ from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.settings.secret import Secret
 from connectors.settings.sections import (
     BY_PASSWORD,
+    NAME_CHARACTERS,
     Bootstrap,
+    Form,
     LoginSection,
     Section,
     ThresholdValue,
@@ -92,6 +94,7 @@ ClusterId = Annotated[str, AfterValidator(_checked)]
 _FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile", "sasl_oauth_token_file")
 _SECRET_FILES = ("sasl_plain_password_file", "ssl_password_file")
 """Files that are read at each login."""
+_NAME = Form(r"^[A-Za-z0-9][A-Za-z0-9._-]*$", f"write {NAME_CHARACTERS}, beginning with a letter or a digit")
 _OPTIONS = (*LoginSection.model_fields, "sasl_kerberos_service_name", "sasl_kerberos_domain_name")
 """The keys of the connection and the login, which the client takes under the same names."""
 
@@ -121,7 +124,7 @@ class ClusterDefaults(LoginSection):
 class ClusterSection(ClusterDefaults):
     """One cluster to monitor. `defaults` supplies the keys that it does not set."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)
+    name: Annotated[str, Field(max_length=100), _NAME]
     """The name in alerts. It identifies the recorded state: a renamed cluster starts without state."""
     bootstrap: Bootstrap
     """HOST:PORT of controllers, all of them if possible. Through brokers alone the log cannot be read."""

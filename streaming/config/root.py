@@ -13,6 +13,7 @@ from connectors.settings.secret import Secret
 from connectors.settings.sections import (
     Duration,
     DurationOrZero,
+    Form,
     HttpSection,
     LocalFolder,
     SecretsSection,
@@ -113,6 +114,7 @@ class PipelineSection(Section):
 OBJECT_STORES = ("s3a", "s3", "gs", "abfs", "abfss")
 """The schemes of object stores, whose URIs name a bucket; those of others may leave the host to a setting."""
 OBJECT_STORE_TRIGGER_S = 2.0
+_PAGE = Form(r"^https?://[^\s<>|]+$", "write https://HOST/PATH or http://HOST/PATH, without a blank")
 _FILE_URI = re.compile(r"file:(?://)?(/.+)", re.IGNORECASE)
 
 
@@ -165,9 +167,9 @@ class Config(ClustersConfig, SecretsSection):
     """The topic of the relay, for `kraftwatch relay` and for `source: kafka`."""
     sinks: tuple[SinkEntry, ...] = Field(default=(SinkEntry(console=ConsoleSection()),), min_length=1)
     """Where alerts are sent."""
-    docs_url: Annotated[Annotated[str, ValidUrl] | None, Field(pattern=r"^https?://[^\s<>|]+$")] = None
+    docs_url: Annotated[str, ValidUrl, _PAGE] | None = None
     """The address of your copy of the documentation: notifications link to its rule pages."""
-    page_url: Annotated[Annotated[str, ValidUrl] | None, Field(pattern=r"^https?://[^\s<>|]+$")] = None
+    page_url: Annotated[str, ValidUrl, _PAGE] | None = None
     """The address of this job's page for people, if it is not `listen`: notifications link to the cluster's page."""
     maintenance: tuple[MaintenanceSection, ...] = ()
     """Weekly windows in which sinks for people are not notified."""

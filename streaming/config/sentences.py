@@ -23,17 +23,6 @@ _EXPECTED = {
 """What to write instead of a value of another type, by pydantic's name of the error."""
 _LONGEST, _END = 1_000, 200
 """Characters of a sentence, and of its end: what to write instead stands there."""
-_NAME_CHARACTERS = "letters, digits, '.', '_' and '-'"
-PATTERN_SENTENCES: Mapping[str, str] = {
-    r"^[A-Za-z0-9][A-Za-z0-9._-]*$": f"write {_NAME_CHARACTERS}, beginning with a letter or a digit",
-    r"^[A-Za-z0-9._-]+$": f"write {_NAME_CHARACTERS}",
-    r"^[A-Za-z0-9#@][A-Za-z0-9#@._:/-]*$": "write letters, digits and any of # @ . _ : / -, without a blank, beginning "
-    "with a letter, a digit, # or @",
-    r"^(#[^\s<>&|]{1,80}|[CDG][A-Z0-9]{8,})$": "write #NAME, or the id of a channel, such as C0123456789",
-    r"^https://[^\s]+/$": "write https://HOST/PATH/, with a slash at its end",
-    r"^https?://[^\s<>|]+$": "write https://HOST/PATH or http://HOST/PATH, without a blank",
-}
-"""What to write instead of a text that does not match a pattern, by the pattern."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +70,6 @@ def _sentence(error: Mapping[str, Any], document: Document | None) -> str:
     where = placed(document, path)
     if kind == "missing":
         return f"{where} is missing"
-    if kind == "string_pattern_mismatch":
-        message = PATTERN_SENTENCES[error["ctx"]["pattern"]]
     text = _EXPECTED.get(kind) or message.removeprefix("Value error, ")
     text = text.partition(", unable")[0].partition(" after validation")[0]
     text = re.sub(r"^(Input|Tuple|String|List) should", "should", text)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import SecretStr, model_validator
 
 from connectors.settings.secret import Secret
-from connectors.settings.sections import ValidUrl, placed_error, url_problem
+from connectors.settings.sections import Form, ValidUrl, placed_error, url_problem
 from connectors.sinks.sink import Sink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, url_server
 from connectors.sinks.slack.send import SlackPlace, SlackSink, SlackWebhookSink
@@ -15,6 +15,8 @@ from connectors.store.store_place import StorePlace
 from rules.finding import Severity
 
 _API_URL = "https://slack.com/api/"
+_API_FORM = Form(r"^https://[^\s]+/$", "write https://HOST/PATH/, with a slash at its end")
+_CHANNEL = Form(r"^(#[^\s<>&|]{1,80}|[CDG][A-Z0-9]{8,})$", "write #NAME, or the id of a channel, such as C0123456789")
 
 
 class SlackSection(PeopleSection):
@@ -33,12 +35,12 @@ class SlackSection(PeopleSection):
     """An app-level token (`xapp-…`) with the scope `connections:write`: messages have the buttons *Acknowledge* and
     *Silence 1 h*. No other job may use the app."""
     app_token_file: Path | None = None
-    channel: str | None = Field(default=None, pattern=r"^(#[^\s<>&|]{1,80}|[CDG][A-Z0-9]{8,})$")
+    channel: Annotated[str, _CHANNEL] | None = None
     """`#name` (in quotation marks: # begins a YAML comment), or the channel's id, which a rename does not change."""
     webhook_url: SecretStr | None = None
     """https://hooks.slack.com/services/…, instead of a token and a channel."""
     webhook_url_file: Path | None = None
-    api_url: Annotated[str, Field(pattern=r"^https://[^\s]+/$"), ValidUrl] = _API_URL
+    api_url: Annotated[str, _API_FORM, ValidUrl] = _API_URL
     """Slack's API; GovSlack has another address."""
 
     @model_validator(mode="after")

@@ -72,6 +72,6 @@ KILL_POINTS: tuple[KillPoint, ...] = (
     *_around("call of PagerDuty", Role.DRIVER, _PAGERDUTY, 2),
     *_around("Slack post", Role.DRIVER, f"{_SLACK}.post", 2),
     *_around("Slack edit", Role.DRIVER, f"{_SLACK}.update", 2),
-    *_around("storing what a sink remembers", Role.DRIVER, "connectors.sinks.sink_config:SinkState.put", 2),
+    *_around("storing what a sink remembers", Role.DRIVER, "connectors.sinks.sink_config:SinkMemory.put", 2),
 )
 """After a call of a service: the service has accepted the notification, and the ledger does not have it."""

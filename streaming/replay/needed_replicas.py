@@ -128,6 +128,12 @@ class NeededReplicas:
                 self._add(node, need, count, missing, {key: topic})
         self._current = None
 
+    def add_undecided(self, counts: Mapping[tuple[NodeId, ...], int]) -> None:
+        """Counts partitions in sync whose min.insync.replicas is not known, by ISR."""
+        for isr, count in counts.items():
+            self._undecided[isr, _need(len(isr), len(isr), None, eligible=False)] += count
+        self._current = None
+
     def _add(
         self,
         node: NodeId,

@@ -318,11 +318,16 @@ class Partitions:
     def count_needed(self) -> None:
         """Counts all partitions, at the end of a snapshot."""
         self._needed, self._out_of_sync = NeededReplicas(), OutOfSync()
+        undecided: Counter[tuple[NodeId, ...]] = Counter()
         for topic_id, topic in self.topics.items():
             min_isr = topic.min_isr or self._min_isr
             for number, held in topic.partitions.items():
-                if not is_whole(held, min_isr):
+                if min_isr is None and held.leader is not None and len(held.isr) == len(held.replicas) and not held.elr:
+                    # Often all partitions of a cluster.
+                    undecided[held.isr] += 1
+                elif not is_whole(held, min_isr):
                     self._count_needed((topic_id, number), topic, None, held)
+        self._needed.add_undecided(undecided)
 
     def directories_changed(self) -> None:
         """Notes that the directories that a broker has registered have changed, or its registration is new or gone."""

@@ -5,6 +5,7 @@ commit, unless the fault that makes it costly is newer than what was observed.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from rules.answers.after_restart import after_restart
 from rules.facts.quorum import Facts
@@ -40,6 +41,8 @@ class QuorumRoll(Simulation):
         self.gatherer.witnesses = bool(seed % 4 // 2)
         if not self.gatherer.witnesses:
             self.checker.monitor = simulated_monitor(self.gatherer.bootstrap, access=Access())
+            make = self.fault_injection.new_controller
+            self.fault_injection.new_controller = partial(make, protocol=Access().protocol)
             for node in self.nodes:
                 node.protocol = Access().protocol
         self.phase_ends_ms = self.begins_ms = self.now_ms + FAULTS_FROM_MS

@@ -34,14 +34,15 @@ def formatted_again_ms(quorum: Quorum) -> Millis | None:
 
 
 def begins_with_rescue(quorum: Quorum) -> bool:
-    """Returns whether the newest election is the first one that the log has since `rescue apply --lost`.
+    """Returns whether the newest election is the first one that is known since `rescue apply --lost`.
 
-    Its epoch shows that, in a static quorum too. After a later snapshot it may be another election.
+    Its epoch shows that, also before the log is read again. After a later snapshot it may be another election.
     """
-    return any(
-        rebuilt_between(newest.previous_epoch or Epoch(0), newest.leader_epoch)
-        for newest in quorum.history.elections[-1:]
-    )
+    epoch, newest = quorum.leader_epoch, quorum.history.elections[-1:]
+    if epoch is None:
+        return False
+    before = next((one.previous_epoch if one.leader_epoch == epoch else one.leader_epoch for one in newest), None)
+    return rebuilt_between(before or Epoch(0), epoch)
 
 
 def may_be_restored(quorum: Quorum) -> bool:

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +143,9 @@ def suspended(folder: Path) -> Iterator[None]:
     with ExitStack() as resumed:
         for one in found:
             resumed.callback(resume_if_running, one)
-            one.suspend()
+            # Some are forked for a moment.
+            with suppress(psutil.NoSuchProcess):
+                one.suspend()
         yield
 
 

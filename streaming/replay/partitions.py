@@ -76,7 +76,16 @@ class Partitions:
     """
 
     __slots__ = (
-        *("_brokers_changed", "_brokers_down", "_counts", "_min_isr", "_needed", "_out_of_sync", "_under_min_isr"),
+        *(
+            "_awaited_min_isr",
+            "_brokers_changed",
+            "_brokers_down",
+            "_counts",
+            "_min_isr",
+            "_needed",
+            "_out_of_sync",
+            "_under_min_isr",
+        ),
         *("_crashed", "_offline_directories", "_offline", "_packed", "_pages", "_recovering", "_recovering_count"),
         *("_registered_changed", "_renamed", "_offline_replicas", "_reassigned", "_reassigned_count"),
         *("_sorted_reassigned", "_sorted_recovering"),
@@ -116,7 +125,8 @@ class Partitions:
         self._reassigned_count = len(reassignments)
         self._sorted_reassigned: tuple[Reassignment, ...] | None = reassignments
         self._offline, self._under_min_isr = CountedPartitions(offline), CountedPartitions(under_min_isr)
-        self._min_isr = min_isr
+        # The second are of topics whose configuration precedes them in one batch (Kafka 3.3).
+        self._min_isr, self._awaited_min_isr = min_isr, dict[str, int]()
         self._needed = None if needed_replicas is None else NeededReplicas(needed_replicas)
         self._out_of_sync = OutOfSync(out_of_sync)
         self._counts: BrokerSums | None = None
@@ -241,6 +251,8 @@ class Partitions:
             self._refuse(offset, f"{MOST_OF_A_NAME} topics have the name of topic {topic_id}, and no more are accepted")
         elif known is not None or self._has_room(offset):
             self._for_change().set_name(topic_id, name)
+            if known is None and name in self._awaited_min_isr:
+                topics.to_change(topic_id).min_isr = self._awaited_min_isr[name]
             if topic_id in self._recovering:
                 self._renamed[topic_id] = name
                 self._sorted_recovering = None
@@ -276,6 +288,7 @@ class Partitions:
             self._brokers_changed = False
             self._brokers_down = self._restored_counts().down(brokers, lambda: self.topics)
         self.elected_recovered.clear()
+        self._awaited_min_isr.clear()
         self.unclean.clear()
         self.rewrites.clear()
         self.emptied.found.clear()
@@ -294,6 +307,8 @@ class Partitions:
                 if topic.min_isr is None:
                     self._count_with(topic_id, topic, before, self._min_isr, at)
             return
+        if value is not None and not topics.named(name):
+            self._awaited_min_isr[name] = value
         for topic_id in topics.named(name):
             self._for_change()
             topic = topics.to_change(topic_id)

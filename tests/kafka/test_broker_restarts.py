@@ -40,7 +40,7 @@ def test_what_is_said_of_a_broker_is_what_its_producers_see(
     config.write_text(json.dumps({"clusters": [cluster]}))
 
     safe = asked(config, first, "--wait", "1m")
-    assert (safe["safe"], safe["roles"]) == (True, ["broker"]), safe
+    assert (safe["safe"], safe["roles"]) == (True, ["broker"]), safe["unknown"]
     quorum.stop(first)
     quorum.produce("orders", 12)
     last = asked(config, second)

@@ -44,6 +44,16 @@ def test_all_partitions_may_need_each_replica_while_min_insync_replicas_is_not_k
     assert needed(apply(replay, [script.read()])) == {node: ["6: 3/3 min None"] for node in (101, 102, 103)}
 
 
+def test_the_configuration_of_a_topic_may_precede_it_in_a_batch() -> None:
+    """Kafka 3.3 writes it first (ReplicationControlManager.createTopics)."""
+    script, replay = begun()
+    append(script, "config orders min-isr 2")
+    script.topic("orders")
+    script.partition("orders", 0, 101, 102, 103)
+
+    assert needed(apply(replay, [script.read()])) == {}
+
+
 def test_partitions_that_need_each_in_sync_replica_are_counted_with_those_that_are_missing() -> None:
     script, replay = three_replicas()
     append(script, "config cluster min-isr 2")

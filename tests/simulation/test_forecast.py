@@ -43,7 +43,7 @@ def test_no_answer_is_positive_unless_the_quorum_survives_it() -> None:
 @pytest.mark.long
 @pytest.mark.timeout(14_400)
 def test_no_answer_of_a_hundred_thousand_states_is_positive_unless_the_quorum_survives_it() -> None:
-    counts = forecasts(range(100, 440))
+    counts = forecasts(range(100, 620))
 
     assert_proved(counts)
     assert sum(count.moments for count in counts.values()) > 100_000

@@ -173,7 +173,7 @@ class LeaderViewPoll:
             polled = parse_describe_quorum(answer, cluster_id=self._nodes.cluster_id, address=address)
         except ObservationError:
             return tuple(sorted(self._nodes.others.get(address, ())))
-        own = self._nodes.leads_this_quorum(address, polled.voter_keys)
+        own = self._nodes.leads_this_quorum(address, polled)
         return () if own else tuple(sorted(polled.voter_keys))
 
     def _failed(self, address: Address, node: NodeId | None, problem: ObservationError) -> None:

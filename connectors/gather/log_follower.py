@@ -210,7 +210,7 @@ class LogFollower:
             polled = parse_describe_quorum(answer, cluster_id=self._nodes.cluster_id, address=leader)
         except ObservationError:
             return
-        if not self._nodes.leads_this_quorum(leader, polled.voter_keys):
+        if not self._nodes.leads_this_quorum(leader, polled):
             raise ObservationError(Reason.WRONG_CLUSTER, OTHER_QUORUM)
 
     async def _compare_newest_batch(self, leader: Address) -> None:

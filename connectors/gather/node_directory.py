@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from connectors.kafka.cluster_connection import Address
 from connectors.observations.log_event import VotersReplaced
 from connectors.observations.observation import Event
+from rules.model.history import REBUILT_EPOCHS
 from rules.model.identifiers import Endpoint, NodeId, ReplicaKey, in_dial_order
 from rules.model.membership import ControllerRegistration, is_same_quorum
 from rules.model.replica import Poll
@@ -120,15 +121,16 @@ class NodeDirectory:
             )
         return self._known
 
-    def leads_this_quorum(self, address: Address, voters: frozenset[ReplicaKey]) -> bool:
-        """Returns whether a controller that leads these voters leads the gathered quorum, and remembers it if not.
+    def leads_this_quorum(self, address: Address, polled: Poll) -> bool:
+        """Returns whether a controller that answers this leads the gathered quorum, and remembers it if not.
 
         The cluster id does not tell: it is the same if a disk was formatted with --standalone by mistake. The first
         quorum that answers anything is the gathered one, so that log and polls are of one quorum.
         """
+        voters = polled.voter_keys
         if not self._quorum:
             self._quorum, self._known = voters, None
-        if not voters or is_same_quorum(self._quorum, voters):
+        if not voters or _may_lead(self._quorum, polled):
             self.others.pop(address, None)
             self.verified = address
             return True
@@ -171,7 +173,7 @@ class NodeDirectory:
             case Poll():
                 if (self._polled, self._quorum) != (event.nodes, event.voter_keys):
                     self._polled, self._quorum, self._known = dict(event.nodes), event.voter_keys, None
-                self.other_quorums += bool(self._left) and not is_same_quorum(self._left, event.voter_keys)
+                self.other_quorums += bool(self._left) and not _may_lead(self._left, event)
                 self._left = frozenset()
             case _:
                 pass
@@ -269,3 +271,15 @@ def _keep(known: dict[NodeId, T], node: NodeId, value: T) -> None:
 
 def _same_address(one: Endpoint, other: Endpoint | None) -> bool:
     return other is not None and (one.host, one.port) == (other.host, other.port)
+
+
+def _may_lead(voters: frozenset[ReplicaKey], polled: Poll) -> bool:
+    """Returns whether the leader that answers this can lead the quorum of these voters, earlier or later.
+
+    In a static quorum, `rescue apply --lost` leaves fewer voters than most, which are more again later: their epochs
+    are those of no quorum that was formatted by mistake.
+    """
+    ids, now = ({key.id for key in keys} for keys in (voters, polled.voter_keys))
+    rescued = polled.leader_epoch >= REBUILT_EPOCHS and (now <= ids or ids <= now)
+    static = all(key.directory_id is None for key in (*voters, *polled.voter_keys))
+    return is_same_quorum(voters, polled.voter_keys) or (static and rescued)

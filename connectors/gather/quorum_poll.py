@@ -184,7 +184,7 @@ class QuorumPoll:
         return {address: self._of_this_quorum(address, result) for address, result in results.items()}
 
     def _of_this_quorum(self, address: Address, result: Poll | ObservationError) -> Poll | ObservationError:
-        if not isinstance(result, Poll) or self._nodes.leads_this_quorum(address, result.voter_keys):
+        if not isinstance(result, Poll) or self._nodes.leads_this_quorum(address, result):
             return result
         return ObservationError(Reason.WRONG_CLUSTER, OTHER_QUORUM)
 

@@ -4,9 +4,9 @@ What it means
     The log was truncated below an offset that a majority had already acknowledged, or was rewritten there in a newer
     epoch. Raft does not allow this (KIP-595), so something outside Kafka caused it: a controller's disk was restored
     from an older copy, a majority of the disks was wiped, or the quorum was rebuilt by hand. If it was
-    `kraftwatch rescue apply --lost`, the leader's epoch shows it, and the alert says so. In a static quorum it is
-    enough that new controllers, with empty disks, elect a leader by another `controller.quorum.voters` before the
-    former controllers have it: scaling from one controller to three can do so.
+    `kraftwatch rescue apply --lost`, also of a static quorum, the leader's epoch shows it, and the alert says so. In a
+    static quorum it is enough that new controllers, with empty disks, elect a leader by another
+    `controller.quorum.voters` before the former controllers have it: scaling from one controller to three can do so.
 
     Topics, configurations and ACLs that were created since then may no longer exist, although Kafka confirmed them to
     the clients. The quorum looks healthy, and Kafka itself does not report the loss. The alert fires for an hour.

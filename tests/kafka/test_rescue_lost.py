@@ -166,8 +166,9 @@ def test_the_monitor_names_the_way_and_says_what_was_done(lab: MakeLab, tmp_path
 
 
 @pytest.mark.timeout(600)
-def test_the_monitor_says_that_the_rescue_has_lost_what_it_had_read(lab: MakeLab, tmp_path: Path) -> None:
-    quorum = lab(controllers=3, brokers=1, properties=AUTHORIZER)
+@pytest.mark.parametrize("static", [False, True])
+def test_the_monitor_says_that_the_rescue_has_lost_what_it_had_read(lab: MakeLab, tmp_path: Path, static: bool) -> None:
+    quorum = lab(controllers=3, brokers=1, static=static, properties=AUTHORIZER)
     with monitor_cluster(quorum, tmp_path / "monitor") as monitor:
         monitor.start_scenario({})
         survivor = quorum.followers[0]

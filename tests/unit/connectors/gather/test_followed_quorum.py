@@ -1,6 +1,7 @@
 """Two quorums with one cluster id: the gatherer keeps to the one that it followed, and reports the other one."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -167,12 +168,12 @@ def test_quorum_that_most_controllers_follow_is_gathered(loop: EventLoop) -> Non
     client = ScriptedClient(loop, scripts, ObservationSource.LEADER_VIEW, quorums={C1: other})
     output, nodes = RecordedOutput(), directory()
     nodes.leader = C2
-    assert not nodes.leads_this_quorum(C1, polled(other(), C1).voter_keys)
+    assert not nodes.leads_this_quorum(C1, polled(other(), C1))
     views = LeaderViewPoll(client, nodes, output, interval_ms=20)  # type: ignore[arg-type]
 
     run_until(loop, views.run(), lambda: not nodes.others)
 
-    assert nodes.leads_this_quorum(C1, polled(other(), C1).voter_keys)
+    assert nodes.leads_this_quorum(C1, polled(other(), C1))
 
 
 def test_without_views_the_other_quorum_is_followed_after_a_minute(loop: EventLoop) -> None:
@@ -192,9 +193,27 @@ def test_restarted_gatherer_knows_the_quorum() -> None:
     text = endpoints_json().dump_json(directory().known_endpoints).decode()
     nodes = NodeDirectory(configured=ADDRESSES, cluster_id="x", known_endpoints=stored_endpoints(text))
 
-    assert nodes.leads_this_quorum(C2, frozenset(polled(own()).voter_keys))
-    assert not nodes.leads_this_quorum(C1, polled(other(), C1).voter_keys)
+    assert nodes.leads_this_quorum(C2, polled(own()))
+    assert not nodes.leads_this_quorum(C1, polled(other(), C1))
     assert [*nodes.others.values()] == [frozenset[ReplicaKey](polled(other(), C1).voter_keys)]
+
+
+@pytest.mark.parametrize(("epoch", "same"), [(1, False), (999_999, False), (1_000_000, True), (2_000_007, True)])
+def test_a_static_quorum_of_the_voters_that_were_left_is_the_same_one(epoch: int, same: bool) -> None:
+    """What `rescue apply --lost` leaves begins a million epochs later; a disk that was formatted alone does not."""
+    nodes = NodeDirectory(configured=ADDRESSES, cluster_id="x")
+
+    def of(epoch: int, *ids: int) -> Poll:
+        poll = polled(quorum_answer(leader=ids[0], epoch=epoch, voters=[replica_row(node) for node in ids]))
+        voters = (replace(row, key=replace(row.key, directory_id=None)) for row in poll.voters)
+        return replace(poll, voters=tuple(voters))
+
+    nodes.update_from_event(of(5, 1, 2, 3))
+    assert nodes.leads_this_quorum(C2, of(epoch, 2)) is same
+    assert not nodes.leads_this_quorum(C2, of(epoch, 7))
+    if same:
+        nodes.update_from_event(of(epoch, 2))
+        assert nodes.leads_this_quorum(C2, of(epoch, 1, 2, 3)), "it has three voters again"
 
 
 def alone(node: int, epoch: int) -> Script:
@@ -238,6 +257,6 @@ def test_none_of_three_quorums_takes_over_from_the_gathered_one(loop: EventLoop)
     run_until(loop, views.run(), lambda: len(output.views) > 12)
 
     assert {*nodes.others} == {C2, C3}
-    assert nodes.leads_this_quorum(C1, polled(alone(1, 1)(None), C1).voter_keys)
+    assert nodes.leads_this_quorum(C1, polled(alone(1, 1)(None), C1))
     assert {view.endpoint for view in output.views if view.other_voters} == {str(C2), str(C3)}
     assert all(view.log is None for view in output.views if view.other_voters), "it is another quorum's log"

@@ -116,8 +116,9 @@ def _finding(facts: Facts, violations: list[_RecoveryViolation]) -> Finding:
 def _keep_running(facts: Facts, violations: list[_RecoveryViolation]) -> Step:
     """Returns the step that keeps the leaders running which no other alert wants stopped first."""
     leaders = sorted({one.of.leader for one in violations if one.of.leader is not None} - facts.to_be_stopped)
-    recover = [one.of.leader for one in violations if isinstance(one.of, Recovery)]
-    until = tuple(Action(Act.JOIN, leader) for leader in leaders if leader in recover)
+    # Where an election ended the recovery, no replica joins that shows the end: its leader is kept for good.
+    lasting = {one.of.leader for one in violations if not isinstance(one.of, Recovery)}
+    until = tuple(Action(Act.JOIN, leader) for leader in leaders if leader not in lasting)
     keep = numbered("broker", leaders) if leaders else "the brokers that hold them"
     text = f"# Keep {keep} running: only the leader's log is known to be the partition's"
     stop = tuple(Action(Act.STOP, leader) for leader in leaders)

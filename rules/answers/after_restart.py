@@ -14,7 +14,7 @@ from rules.claims.claim import NOBODY, Question, claim
 from rules.claims.statement import statement
 from rules.claims.words import clause, predicate
 from rules.facts.endpoint_text import endpoint_kind, faults_text, probe_outcome
-from rules.facts.following import Following, following, since_last_fetch_ms
+from rules.facts.following import Following, fetched_after_ms, following, since_last_fetch_ms
 from rules.facts.freshness import log_age_problem, poll_problem
 from rules.facts.node_claims import follows_claim
 from rules.facts.offline_partitions import named_ones
@@ -73,7 +73,7 @@ def _not_fetched(facts: Facts, poll: Poll, node: NodeId, since_ms: Millis) -> It
     age = min((age for age in ages if age is not None), default=None)
     if age is None:
         yield "it does not fetch the metadata log"
-    elif poll.observed_at_ms - age < since_ms:
+    elif fetched_after_ms(poll, age) < since_ms:
         yield f"it has not fetched the metadata log since this command began, for {ms_text(age)}"
 
 

@@ -16,6 +16,7 @@ from rules.answers.refusal import Against, Announced, Refusal
 from rules.claims.claim import Question
 from rules.claims.statement import claims_of
 from rules.facts.asked_once import asked_once
+from rules.facts.following import fetched_after_ms
 from rules.facts.freshness import log_age_problem
 from rules.facts.offline_partitions import named_ones
 from rules.facts.quorum import Facts
@@ -31,8 +32,6 @@ _MOST_STEPS = 8
 _SILENT_MS = 5_000
 """A broker fetches the metadata log twice a second, and is fenced nine seconds after its process fails
 (broker.session.timeout.ms): until then the log shows it as alive, and its replicas as in sync."""
-NEXT_FETCH_MS = 1_000
-"""So long a broker may take for its next fetch: of a shorter time since the question nothing follows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +251,7 @@ def _away(facts: Facts, node: NodeId) -> str:
 def _silent(facts: Facts, node: NodeId, terms: RestartTerms) -> Iterator[str]:
     limit, poll = _SILENT_MS, facts.quorum.poll
     if terms.since_ms is not None and poll is not None:
-        limit = min(limit, max(NEXT_FETCH_MS, poll.observed_at_ms - terms.since_ms))
+        limit = min(limit, fetched_after_ms(poll, 0) - terms.since_ms)
     oldest = takewhile(lambda one: one[1] is None or one[1] > limit, facts.longest_without_fetch)
     silent = [(other, age) for other, age in oldest if other != node]
     if silent:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from enum import StrEnum
 
+from rules.model.ages import POLL_LATENCY_MS
 from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.membership import majority
 from rules.model.quorum import Quorum
@@ -103,6 +104,14 @@ def since_last_fetch_ms(quorum: Quorum, poll: Poll, key: ReplicaKey) -> Millis |
     if age is not None:
         return age
     return _by_earlier_polls(poll, ((sample, sample.fetch_age_ms) for sample in lag_samples(quorum, key)))
+
+
+def fetched_after_ms(poll: Poll, age_ms: int) -> Millis:
+    """Returns after when a replica last fetched, by the monitor's clock, of its age at the time of the poll.
+
+    The leader took the age before its answer arrived, by `POLL_LATENCY_MS` at most.
+    """
+    return Millis(poll.observed_at_ms - POLL_LATENCY_MS - age_ms)
 
 
 def since_caught_up_ms(quorum: Quorum, poll: Poll, key: ReplicaKey) -> Millis | None:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _EXIT_UNKNOWN = 3
 _MOST_NODES = 1_000
 _REPEAT_S = 1.0
+_FETCHES_S = 3.0
+"""So long an answer waits for the next fetch of each node: what fetched before the question may have failed since. A
+node fetches twice a second, and the time of a fetch is known to half a second."""
 _CHANGING = re.compile(r"\d[\d.]* (?:ms|s|min|h|days)\b|\d+ (?:partitions?|committed records) ?(?:\(.*?\))?")
 """What differs in a reason from second to second: ages and counts."""
 
@@ -84,7 +87,7 @@ def safe_to_restart(
         of_job.ask()
     else:
         question = _Back(opts, asked[0]) if opts.after else _SafeToRestart(opts, asked)
-        until_true(opts, question.answers_yes, within_s=opts.wait)
+        until_true(opts, question.is_settled, within_s=max(opts.wait, _FETCHES_S))
     question.print_answer()
     raise typer.Exit(_EXIT_UNKNOWN if question.answer is None else 0 if question.answer else 2)
 
@@ -103,9 +106,13 @@ class _Question(ABC):
         self._said = ""
         self.answer: bool | None = None
 
-    def answers_yes(self, state: "ClusterState") -> bool:
-        """Asks, and says on stderr why it waits."""
-        return self._answered(*self._asked(state))
+    def is_settled(self, state: "ClusterState") -> bool:
+        """Asks, and says on stderr why it waits; returns whether the answer is yes, or a no for which nobody waits."""
+        return self._answered(*self._asked(state)) or (self.answer is False and self._refusal_is_final)
+
+    @property
+    def _refusal_is_final(self) -> bool:
+        return not self._opts.wait
 
     def _answered(self, answer: bool | None, why: str) -> bool:  # noqa: FBT001 - it is the answer
         self.answer = answer
@@ -248,6 +255,11 @@ class _Back(_Question):
         if found.back:
             self._end_announcement(state.quorum.cluster)
         return found.back, f"node {found.node}: {'; '.join((*found.missing, *found.unknown))}"
+
+    @property
+    def _refusal_is_final(self) -> bool:
+        # It may fetch yet.
+        return False
 
     def _end_announcement(self, cluster: str) -> None:
         """Ends what `--announce` added for this node: its restart is over."""

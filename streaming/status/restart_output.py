@@ -12,13 +12,14 @@ from rich.text import Text
 from connectors.errors import UsageError
 from connectors.sinks.alert_json import claims_json
 from rules.answers.after_restart import AfterRestart, after_restart
-from rules.answers.broker_restart import NEXT_FETCH_MS, NO_TERMS, RestartTerms
+from rules.answers.broker_restart import NO_TERMS, RestartTerms
 from rules.answers.refusal import EXCLUDABLE, NEVER, Announced, Refusal
 from rules.answers.restart import RestartSafety, restartable, safe_to_restart
 from rules.answers.worlds import Undecided
 from rules.claims.statement import claims_of
 from rules.evaluate import OBSERVATION_RULES
 from rules.facts.contact import dialled_endpoint
+from rules.facts.following import fetched_after_ms
 from rules.facts.freshness import log_read_problem
 from rules.facts.quorum import Facts
 from rules.finding import Plain, Thresholds
@@ -84,8 +85,7 @@ def _observed_since(facts: Facts) -> Callable[[RestartSafety], Millis | None]:
             return common
         # A broker fetches twice a second: one that stopped fetching may have failed.
         age = next((age for age, node in longest if node != answer.node), Millis(0))
-        fetched = Millis(poll.observed_at_ms - age + NEXT_FETCH_MS)
-        return None if unknown - {answer.node} else min(common, fetched)
+        return None if unknown - {answer.node} else min(common, fetched_after_ms(poll, age))
 
     return since
 

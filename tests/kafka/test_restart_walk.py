@@ -64,9 +64,10 @@ class Walk:
         return answer
 
     def _step(self, number: int, node: int) -> None:
-        answer = self._ask(node)
-        self.counts[f"answers {answer['safe']}"] += 1
+        answer = self._ask(node, "--announce", "2m")
         names = [reason["name"] for reason in answer["reasons"]]
+        print(f"{number}: node {node}, down {self.down}: {answer['safe']}", names, answer["unknown"])  # noqa: T201
+        self.counts[f"answers {answer['safe']}"] += 1
         if answer["safe"] is None:
             self.counts["unknown: " + "; ".join(answer["unknown"])[:80]] += 1
             return
@@ -76,8 +77,6 @@ class Walk:
             # Without a majority nothing starts again by itself, and no node is given up that holds records.
             if self.random.random() < 0.5 or {"no-majority", "no-leader", "must-run", "last-replica"} & {*names}:
                 return
-        else:
-            self._ask(node, "--announce", "2m")
         failed = self._restart(node)
         said = "yes" if answer["safe"] else "refused"
         self.counts[f"{said}, {'failed' if failed else 'nothing failed'}"] += 1

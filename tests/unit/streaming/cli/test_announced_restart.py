@@ -33,7 +33,7 @@ def options(folder: Path, announce: float = 600.0) -> RestartOptions:
 
 def asked(opts: RestartOptions, node: int) -> tuple[bool | None, Sequence[str]]:
     question = _SafeToRestart(opts, [NodeId(node)])
-    question.answers_yes(STATE)
+    question.is_settled(STATE)
     return question.answer, [reason.name for answer in question._answers for reason in answer.against]
 
 

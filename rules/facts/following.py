@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from enum import StrEnum
 
-from rules.model.ages import POLL_LATENCY_MS
+from rules.model.ages import FETCH_WAIT_MS, POLL_LATENCY_MS
 from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.membership import majority
 from rules.model.quorum import Quorum
@@ -107,11 +107,11 @@ def since_last_fetch_ms(quorum: Quorum, poll: Poll, key: ReplicaKey) -> Millis |
 
 
 def fetched_after_ms(poll: Poll, age_ms: int) -> Millis:
-    """Returns after when a replica last fetched, by the monitor's clock, of its age at the time of the poll.
+    """Returns after when a replica sent its last fetch, by the monitor's clock, by the age of that fetch in the poll.
 
-    The leader took the age before its answer arrived, by `POLL_LATENCY_MS` at most.
+    The leader took the age before its answer arrived, and on a busy host that is long before.
     """
-    return Millis(poll.observed_at_ms - POLL_LATENCY_MS - age_ms)
+    return Millis(poll.observed_at_ms - max(POLL_LATENCY_MS, poll.answer_ms or 0) - age_ms - FETCH_WAIT_MS)
 
 
 def since_caught_up_ms(quorum: Quorum, poll: Poll, key: ReplicaKey) -> Millis | None:

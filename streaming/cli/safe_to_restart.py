@@ -23,7 +23,7 @@ _MOST_NODES = 1_000
 _REPEAT_S = 1.0
 _FETCHES_S = 3.0
 """So long an answer waits for the next fetch of each node: what fetched before the question may have failed since. A
-node fetches twice a second, and the time of a fetch is known to half a second."""
+node fetches twice a second, and the time of a fetch is known to a second."""
 _CHANGING = re.compile(r"\d[\d.]* (?:ms|s|min|h|days)\b|\d+ (?:partitions?|committed records) ?(?:\(.*?\))?")
 """What differs in a reason from second to second: ages and counts."""
 

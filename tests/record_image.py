@@ -204,7 +204,10 @@ class RecordImage:
                 self.recoveries.pop((event.topic_id, event.partition), None)
             case PartitionChanged():
                 position = (event.topic_id, event.partition)
-                was = self.partitions[position]
+                was = self.partitions.get(position)
+                if was is None:
+                    # Its creation was lost: the voters' logs were restored from older copies.
+                    return
                 names = ("replicas", "isr", "elr", "last_known_elr", "recovering", "directories", "adding", "removing")
                 now = _changed(_next_epoch(was), event, *names)
                 if event.leader_set:

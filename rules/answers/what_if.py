@@ -185,4 +185,4 @@ def _staying_leader(controllers: Controllers, change: Change, after: World) -> N
         and (one.key.id not in change.restarted or (found_again and after.denied_by <= {one.key.id}))
         and not (one.key.id in change.restarted and leader in one.unreached)
     ]
-    return leader if leader in alive and len(alive) >= voters.majority else None
+    return leader if leader in alive and len(alive) >= voters.majority and after.has_majority_of_latest else None

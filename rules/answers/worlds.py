@@ -16,6 +16,7 @@ from rules.answers.part import Elector, Electorate, Part
 from rules.facts.doubts import Doubt
 from rules.formatting import numbered
 from rules.model.identifiers import NodeId
+from rules.model.membership import majority
 
 _T = TypeVar("_T")
 ONE_WAY = (
@@ -82,13 +83,23 @@ class World:
     Each candidate asks every voter, and each controller that starts asks any of them who leads.
     """
 
+    latest: frozenset[NodeId] = frozenset()
+    """The voters of the leader's latest set: others than those that vote now while a change of them is pending."""
     apart: bool = False
     """Whether a candidate wins whose votes and followers are two majorities, each by itself."""
 
+    @property
+    def has_majority_of_latest(self) -> bool:
+        """Whether a majority of the latest set runs and votes: who has its record in the log counts votes by it."""
+        known = {one.key.id: Part.LOST not in (one.runs, one.votes) for one in self.electors}
+        running = sum(known.get(node, node in self.followers) for node in self.latest)
+        return not self.latest or running >= majority(len(self.latest))
+
     @cached_property
     def forecast(self) -> ElectionForecast:
-        """Who would win an election; nobody that needs other votes while a controller denies what it sends."""
-        if not self.denied_by:
+        """Who would win an election; nobody that needs other votes while a controller denies what it sends, nor
+        without a majority of the latest set."""
+        if not self.denied_by and self.has_majority_of_latest:
             return forecast_election(self.electors, apart=self.apart)
         return forecast_election(replace(one, reached=Part.LOST, leads=Part.LOST) for one in self.electors)
 
@@ -119,6 +130,7 @@ def world(of: Electorate, counting: Collection[NodeId]) -> World:
     return World(
         electors=electors,
         denied_by=of.denying - down - {*counting},
+        latest=frozenset(of.followers),
         followers=frozenset(
             node
             for node, part in of.followers.items()

@@ -1,10 +1,11 @@
 """Likeness: what shows that the controllers accept each other, other than that they accept the monitor.
 
 A node that answers the monitor may reject its peers: they use another login, trust other authorities and agree on other
-cipher suites. Three things are known of them. A leader that a majority follows has dialled the voters and is dialled by
-them: they accept each other. Who presents and is configured with the same as that leader is accepted as it is. And who
-has not started, nor changed its certificate, since the newest election has been dialled with what it has now: each new
-leader sends BeginQuorumEpoch to every voter (LeaderState.beginQuorumEpochTimer).
+cipher suites. Three things are known of them. A leader that a majority follows is dialled by them: they accept each
+other. Who presents and is configured with the same as that leader is accepted as it is. And who has granted the vote by
+which a leader was elected, since it started and changed its certificate, has been dialled with what it has now
+(LeaderChangeMessage.GrantingVoters). That others were elected shows nothing: a voter that rejects BeginQuorumEpoch
+learns who leads from the answer to its own Fetch.
 """
 
 from collections import Counter
@@ -59,32 +60,37 @@ def unlike(nodes: Nodes) -> Iterator[Unshown]:
 
 
 def untried(nodes: Nodes) -> Iterator[Unshown]:
-    """Yields the voters that no other controller is known to have dialled since they started or changed.
+    """Yields the controllers that no other one is known to have dialled since they started or changed.
 
-    For ten minutes: a roll of restarts is over then. After that nothing shows it either, and the answers say from where
-    it is seen.
+    Also those without a vote: a voter that starts may ask one of them who leads, and ends if it denies that. For ten
+    minutes: a roll of restarts is over then. After that nothing shows it either, and the answers say from where it is
+    seen.
     """
     quorum = nodes.quorum
-    newest_ms, since_election = quorum.newest_timestamp_ms, _since_election_ms(quorum)
+    newest_ms = quorum.newest_timestamp_ms
     if quorum.access.anonymous or nodes.poll is None or newest_ms is None:
         return
-    started = {start.id: start.timestamp_ms for start in quorum.history.starts}
-    for node in sorted(quorum.voting_ids & nodes.keys() - {quorum.leader_id}):
-        changed_ms = _certificate_since_ms(nodes[node])
-        if changed_ms is not None and _is_later(quorum.now_ms - changed_ms, since_election):
+    opened = quorum.open_transaction
+    starts = {start.id: start for start in (*quorum.history.starts, *(opened.starts if opened else ()))}
+    for node in sorted(nodes.keys()):
+        start, changed_ms = starts.get(node), _certificate_since_ms(nodes[node])
+        if changed_ms is not None and _is_later(quorum.now_ms - changed_ms, _since_vote_ms(quorum, node)):
             yield Unshown(node, f"presents another certificate since {utc_text(changed_ms)}{_NOT_DIALLED}")
-        elif node in started and _is_later(newest_ms - started[node] + CONTROLLER_REGISTERS_MS, since_election):
-            yield Unshown(node, f"registered after a start at {utc_text(started[node])}{_NOT_DIALLED}")
+        elif start is not None and _is_later(
+            newest_ms - start.timestamp_ms + CONTROLLER_REGISTERS_MS,
+            _since_vote_ms(quorum, node, first=start.replaced_incarnation_id is None),
+        ):
+            yield Unshown(node, f"registered after a start at {utc_text(start.timestamp_ms)}{_NOT_DIALLED}")
 
 
 _NOT_DIALLED = (
-    ", and no election was held since: nothing shows that it accepts the other controllers, whose login is not the "
-    "monitor's"
+    ", and no leader was elected by its vote since: nothing shows that it accepts the other controllers, whose login "
+    "is not the monitor's"
 )
 
 
-def _is_later(age_ms: int, since_election: int | None) -> bool:
-    return age_ms <= STARTED_LATELY_MS and (since_election is None or age_ms < since_election)
+def _is_later(age_ms: int, since_vote: int | None) -> bool:
+    return age_ms <= STARTED_LATELY_MS and (since_vote is None or age_ms < since_vote)
 
 
 def _is_followed(nodes: Nodes) -> bool:
@@ -95,15 +101,23 @@ def _is_followed(nodes: Nodes) -> bool:
     follow = sum(voter.following.fetches for voter in nodes.polled_voters if voter.id != poll.leader_id)
     if 1 + follow < majority(len(poll.voters)):
         return False
-    changed_ms, since_election = _certificate_since_ms(nodes[poll.leader_id]), _since_election_ms(quorum)
-    return changed_ms is None or (since_election is not None and since_election < quorum.now_ms - changed_ms)
+    changed_ms, since_vote = _certificate_since_ms(nodes[poll.leader_id]), _since_vote_ms(quorum, poll.leader_id)
+    return changed_ms is None or (since_vote is not None and since_vote < quorum.now_ms - changed_ms)
 
 
-def _since_election_ms(quorum: Quorum) -> int | None:
-    """Returns how long ago the newest election was: an age, because the log has the clock of the controllers."""
-    newest_ms, elections = quorum.newest_timestamp_ms, quorum.history.elections
-    elected_ms = max((election.timestamp_ms for election in elections), default=None)
-    return None if newest_ms is None or elected_ms is None else newest_ms - elected_ms
+def _since_vote_ms(quorum: Quorum, node: NodeId, *, first: bool = False) -> int | None:
+    """Returns how long ago this node was last elected, or a leader by its vote; None if never.
+
+    It is an age, because the log has the clock of the controllers. `first`: the quorum's first election counts for all,
+    because nobody had changed anything before.
+    """
+    newest_ms = quorum.newest_timestamp_ms
+    voted_ms = [
+        one.timestamp_ms
+        for one in quorum.history.elections
+        if node in {one.leader_id, *one.granting_voter_ids} or (first and one.previous_leader_id is None)
+    ]
+    return newest_ms - max(voted_ms) if newest_ms is not None and voted_ms else None
 
 
 def _certificate_since_ms(node: NodeFacts) -> Millis | None:

@@ -577,3 +577,5 @@ class OpenTransaction:
     since_timestamp_ms: Millis
     records: int
     """How many of its records kraftwatch holds back: those that would change what it knows."""
+    starts: tuple[ControllerStart, ...] = ()
+    """The controllers that registered in it as another process: they run, whether or not it ends."""

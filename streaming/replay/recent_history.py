@@ -94,20 +94,27 @@ def with_leader_change(image: Image, event: LeaderChanged) -> RecentHistory:
 def with_controller_start(image: Image, event: ControllerRegistration) -> RecentHistory:
     """Adds a RegisterControllerRecord: a start if its incarnation was not registered before."""
     history, previous = image.history, image.controllers.get(event.id)
-    if previous is not None and previous.incarnation_id == event.incarnation_id:
+    one = start_of(event, previous)
+    if one is None:
         return with_rewrites(history, [Rewrite(RewriteCause.CONTROLLER, event.at.timestamp_ms, (event.id,))])
     of_node = [index for index, old in enumerate(history.starts) if old.id == event.id]
     known_ids = {each for index in of_node for each in _incarnation_ids(history.starts[index])}
     if previous is not None and event.incarnation_id in known_ids:
         return _with_return(history, NodeKind.CONTROLLER, event, previous, event.at)
-    one = ControllerStart(
+    return replace(history, starts=_bounded(_without_oldest(history.starts, of_node), one, most=STARTS))
+
+
+def start_of(event: ControllerRegistration, previous: ControllerRegistration | None) -> ControllerStart | None:
+    """Returns the start that a registration shows; None if the same process was registered before."""
+    if previous is not None and previous.incarnation_id == event.incarnation_id:
+        return None
+    return ControllerStart(
         id=event.id,
         incarnation_id=event.incarnation_id,
         offset=event.at.offset,
         timestamp_ms=event.at.timestamp_ms,
         replaced_incarnation_id=None if previous is None else previous.incarnation_id,
     )
-    return replace(history, starts=_bounded(_without_oldest(history.starts, of_node), one, most=STARTS))
 
 
 def _incarnation_ids(start: ControllerStart) -> tuple[str | None, str | None]:

@@ -93,6 +93,7 @@ def _operations(quorum: Quorum, times: Times) -> Iterator[Fact]:
         since = times.record(open_.since_offset, open_.since_timestamp_ms)
         held = f"{open_.records} records held back"
         yield Fact("transaction", f"transaction {known(open_.name)} open since {since}, {held}")
+        yield from (_past(start, times) for start in open_.starts)
 
 
 def _controller(one: ControllerRegistration, times: Times) -> str:

@@ -314,9 +314,11 @@ class SimulatedController:
         if not self.up:
             return
         first, keys = not self.log.entries, self.log.keys
+        # Kafka names only the votes that made the majority: those that came first.
+        came = sorted(votes & keys, key=lambda key: (key != self.key, (key.id + self.epoch) % len(keys)))
         voted = {
             name: tuple(sorted(key.id for key in each))
-            for name, each in (("voter_ids", keys), ("granting_voter_ids", votes & keys))
+            for name, each in (("voter_ids", keys), ("granting_voter_ids", came[: len(keys) // 2 + 1]))
         }
         self.write_record(now_ms, LeaderChanged, leader_id=self.key.id, **voted)
         if first and not self.static:

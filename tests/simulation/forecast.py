@@ -152,7 +152,7 @@ ACCESS: tuple[str, ...] = ("distrusted", "rejected", "denied", "unresolved")
 """What keeps a controller from being answered by another one that it reaches, by the network's field."""
 UNUSED_PATHS = "one_way"
 """A path between two followers is used first when the leader is gone: until then no observation shows a fault of it."""
-UNTRIED = "no election was held since"
+UNTRIED = "no leader was elected by its vote since"
 """What the reason of an answer says that is unknown for ten minutes after a start, while nothing is wrong."""
 UNRESOLVED = "unresolved"
 """So is the resolver of a controller's host, while its connections are open."""
@@ -204,8 +204,8 @@ class ForecastSimulation(Simulation):
         self.fault_injection.of_clocks = self.fault_injection.of_copies = 1
         self.gatherer.witnesses = seed % 4 in WITNESSED
         self.checker.agreement.every = 10**9
-        self.changed_ms: dict[tuple[str, int], tuple[bool, int]] = {}
-        """The newest outcome of each question about each node, and since when it has been that."""
+        self.changed_ms: dict[tuple[str, int], tuple[tuple[bool, object], int]] = {}
+        """The newest outcome of each question about each node, who ran and led, and since when it has been that."""
         self.kinds: dict[tuple[str, int], tuple[str, int]] = {}
         """Of each answer that is false now: the kind, and since when."""
         self.healthy_from_ms = self.now_ms + PHASE_MS
@@ -240,10 +240,12 @@ class ForecastSimulation(Simulation):
 
     def _compare(self, quorum: Quorum, answer: Answer, outcome: bool) -> None:
         question, node, count = answer.question, answer.node, self.count
-        before, since_ms = self.changed_ms.get((question, node), (outcome, self.now_ms))
-        if before is not outcome:
+        # With other nodes, leaders or voters the outcome has another reason, which may be newer than the observations.
+        now = outcome, [(one.id, one.leads and one.log.keys) for one in self.nodes if one.up]
+        before, since_ms = self.changed_ms.get((question, node), (now, self.now_ms))
+        if before != now:
             since_ms = self.now_ms
-        self.changed_ms[question, node] = (outcome, since_ms)
+        self.changed_ms[question, node] = (now, since_ms)
         count.answers[question] += 1
         count.positive[question] += answer.positive is True
         count.negative[question] += answer.positive is False and not outcome

@@ -227,6 +227,18 @@ def test_controller_whose_log_has_a_newer_epoch_starts_in_it_without_a_leader(
 # From a quorum.
 
 
+@pytest.mark.parametrize(("commands", "electable"), [((), True), (("removing 2",), False)])
+def test_majority_of_the_latest_voters_too_while_a_change_of_them_is_pending(
+    commands: Sequence[str], electable: bool
+) -> None:
+    """Of voters 1 to 5, 4 is down and 3 is lost: 1, 2 and 5 are a majority, 1 and 5 are none of 1, 3, 4 and 5."""
+    quorum = situation("voters 5", *commands, "stop-fetching 4 since 60s", "probe 4 refused")
+    of, lost = controllers_of_quorum(Facts(quorum)), frozenset({NodeId(3)})
+    for restarted in (lost, None):
+        answer = what_if(of, Change(lost=lost, restarted=restarted))
+        assert answer.electable is electable
+
+
 def test_voter_that_does_not_fetch_is_down_and_keeps_its_last_log_end() -> None:
     quorum = situation("stop-fetching 1 since 40s", "elected 3 last 30s")
     first = electors(Facts(quorum))[0]

@@ -20,6 +20,8 @@ from streaming.demo.fault import ExpectedAlert
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
+from streaming.status.build_status import job_cluster_status
+from streaming.status.cluster_status import ClusterStatus
 from tests.agreement.agreement import assert_outputs_agree
 from tests.eventually import eventually
 from tests.faults import RESTARTED_OFTEN
@@ -102,6 +104,11 @@ class MonitoredCluster:
 
         eventually(fulfilled, within_s=within_s)
         self.assert_outputs_agree()
+
+    def status(self) -> ClusterStatus:
+        """Returns the status that a job publishes now."""
+        self._read_rows()
+        return job_cluster_status(self.monitor.facts, self.monitor.settings.thresholds)
 
     def assert_outputs_agree(self) -> None:
         """Asserts that no two outputs of this moment contradict each other, the alerts that fire among them."""

@@ -4,16 +4,19 @@ import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
+from connectors.process.wall_clock import wall_ms
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.status.status_store import StatusStore
 from streaming.web.fleet_view import FleetView
 from streaming.web.past_states import PastStates
 from tests.cli import program
 from tests.eventually import eventually
+from tests.in_background import in_background
 from tests.kafka.conftest import MakeLab
 from tests.kafka.gatherer_run import NAME
 from tests.kafka.monitored_cluster import monitor_cluster
@@ -77,14 +80,20 @@ def test_a_controller_that_has_just_stopped_does_not_count_by_what_the_job_knew(
     stopped, other = quorum.followers
 
     def safe(*options: str) -> bool:
-        found: dict[str, Any] = json.loads(program.kraftwatch("safe-to-restart", str(other), *options, "--json").stdout)
-        return bool(found["safe"])
+        ended = program.kraftwatch("safe-to-restart", str(other), *options, "--json")
+        assert ended.stdout, f"{ended.output} {ended.exception}"
+        return bool(json.loads(ended.stdout)["safe"])
 
     with checkpoint.held(), monitor_cluster(quorum, checkpoint.folder) as monitor:
         settings = monitor.monitor.settings
         with PastStates(checkpoint.journal, lambda _: settings) as past:
-            view = FleetView(store=StatusStore([NAME]), past=past)
-            with ServedPages(view) as page:
+            store = StatusStore([NAME])
+
+            def publish(ended: Event) -> None:
+                while not ended.wait(0.5):
+                    store.put_status(monitor.status(), at_ms=wall_ms())
+
+            with in_background(publish), ServedPages(FleetView(store=store, past=past)) as page:
                 at_cluster = ("--cluster", f"{NAME}={','.join(quorum.bootstrap)}")
                 at_page = ("--job", page.url().rstrip("/"))
                 for options in (at_cluster, at_page):

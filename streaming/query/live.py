@@ -68,14 +68,17 @@ def query_clusters(
     publisher = Publisher(_ReplayAppender(clusters), loop, on_failure=loop.stop)
     gatherers = [clusters[target.cluster.name].gatherer(loop, publisher) for target in identified]
 
+    def current() -> "Sequence[LiveCluster]":
+        # Rows that show only that time passes wait for others: an answer needs them, too.
+        publisher.publish()
+        return [*clusters.values()]
+
     async def main() -> "Sequence[ClusterState]":
         for gatherer in gatherers:
             gatherer.start()
-        await _wait_until_complete(loop, list(clusters.values()), timeout_s=timeout_s, say=say)
-        states = [cluster.state() for cluster in clusters.values()]
-        while each(states):
+        await _wait_until_complete(loop, current, timeout_s=timeout_s, say=say)
+        while each(states := [cluster.state() for cluster in current()]):
             await loop.sleep(_REPEAT_EVERY_S)
-            states = [cluster.state() for cluster in clusters.values()]
         return states
 
     try:
@@ -88,11 +91,11 @@ def query_clusters(
 
 
 async def _wait_until_complete(
-    loop: EventLoop, clusters: "Sequence[LiveCluster]", *, timeout_s: float, say: Say
+    loop: EventLoop, clusters: "Callable[[], Sequence[LiveCluster]]", *, timeout_s: float, say: Say
 ) -> None:
     began, reported = loop.now(), ""
     while True:
-        incomplete = [cluster for cluster in clusters if not cluster.complete()]
+        incomplete = [cluster for cluster in clusters() if not cluster.complete()]
         passed = loop.now() - began
         reading = any(cluster.reading for cluster in incomplete)
         if not incomplete or passed > timeout_s * (_READING_TIMES if reading else 1):

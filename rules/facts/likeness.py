@@ -77,8 +77,7 @@ def untried(nodes: Nodes) -> Iterator[Unshown]:
         if changed_ms is not None and _is_later(quorum.now_ms - changed_ms, _since_vote_ms(quorum, node)):
             yield Unshown(node, f"presents another certificate since {utc_text(changed_ms)}{_NOT_DIALLED}")
         elif start is not None and _is_later(
-            newest_ms - start.timestamp_ms + CONTROLLER_REGISTERS_MS,
-            _since_vote_ms(quorum, node, first=start.replaced_incarnation_id is None),
+            newest_ms - start.timestamp_ms, _since_vote_ms(quorum, node, formed=start.replaced_incarnation_id is None)
         ):
             yield Unshown(node, f"registered after a start at {utc_text(start.timestamp_ms)}{_NOT_DIALLED}")
 
@@ -105,18 +104,23 @@ def _is_followed(nodes: Nodes) -> bool:
     return changed_ms is None or (since_vote is not None and since_vote < quorum.now_ms - changed_ms)
 
 
-def _since_vote_ms(quorum: Quorum, node: NodeId, *, first: bool = False) -> int | None:
+def _since_vote_ms(quorum: Quorum, node: NodeId, *, formed: bool = False) -> int | None:
     """Returns how long ago this node was last elected, or a leader by its vote; None if never.
 
-    It is an age, because the log has the clock of the controllers. `first`: the quorum's first election counts for all,
-    because nobody had changed anything before.
+    It is an age, because the log has the clock of the controllers. A vote before the registration may be that of the
+    process before. `formed`: it is the first process of this node. The quorum's first election, after which all
+    register, counts for it.
     """
     newest_ms = quorum.newest_timestamp_ms
     voted_ms = [
-        one.timestamp_ms
-        for one in quorum.history.elections
-        if node in {one.leader_id, *one.granting_voter_ids} or (first and one.previous_leader_id is None)
+        one.timestamp_ms for one in quorum.history.elections if node in {one.leader_id, *one.granting_voter_ids}
     ]
+    if formed:
+        voted_ms += [
+            Millis(one.timestamp_ms + CONTROLLER_REGISTERS_MS)
+            for one in quorum.history.elections
+            if one.previous_leader_id is None
+        ]
     return newest_ms - max(voted_ms) if newest_ms is not None and voted_ms else None
 
 

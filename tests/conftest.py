@@ -17,9 +17,9 @@ vars(sys.modules["__main__"]).setdefault("__file__", __file__)
 EXHAUSTIVE = bool(os.environ.get("KRAFTWATCH_EXHAUSTIVE"))
 
 
-def examples(most: int) -> int:
-    """Returns how many examples a slow property test has: a quarter of `most` in `make test`."""
-    return most if EXHAUSTIVE else most // 4
+def examples(most: int, part: int = 4) -> int:
+    """Returns how many examples a slow property test has: this part of `most` in `make test`, a quarter or less."""
+    return most if EXHAUSTIVE else most // part
 
 
 settings.register_profile(

@@ -120,6 +120,7 @@ def test_a_leader_that_refuses_connections_is_none(lab: Lab, firewall: None, tmp
     eventually(no_leader, within_s=60)
 
 
+@pytest.mark.live
 def test_leader_behind_the_firewall_is_monitor_blind_and_not_no_leader(
     lab: Lab, firewall: None, tmp_path: Path
 ) -> None:

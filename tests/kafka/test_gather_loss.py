@@ -12,7 +12,7 @@ from tests.eventually import eventually
 from tests.kafka.gatherer_run import GathererRun, cluster_of, run_gatherer
 from tests.lab import Lab
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.live]
 
 
 def losses(gatherer: GathererRun) -> list[FailedObservation]:

@@ -13,7 +13,7 @@ from tests.cli import program
 from tests.eventually import eventually
 from tests.lab import Lab
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.live]
 _LARGER_THAN_A_TLS_HANDSHAKE = {"socket.request.max.bytes": "500000000"}
 """The first bytes of a TLS ClientHello, read as a length, are 369 MB; a controller of the lab has 256 MB."""
 

@@ -5,7 +5,7 @@ import pytest
 from tests.simulation.simulation import Simulation
 
 
-@pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.long) for seed in (3, 4))])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3, 4))])
 def test_invariants_hold_under_faults_and_the_monitor_agrees_with_the_ground_truth(seed: int) -> None:
     """The ground truth is checked after every commit and election, the monitor after every observation."""
     simulation = Simulation(seed)

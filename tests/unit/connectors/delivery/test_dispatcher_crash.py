@@ -97,7 +97,7 @@ def run(directory: Path, done: int) -> Iterator[int]:
         opened.close()
 
 
-@settings(max_examples=examples(400), deadline=None)
+@settings(max_examples=examples(400, 10), deadline=None)
 @given(st.lists(crash_points, min_size=1, max_size=5), st.booleans())
 def test_each_transition_is_in_the_file_once_and_in_order(crashes: list[CrashPoint], new_checkpoint: bool) -> None:
     with tempfile.TemporaryDirectory() as folder, patch.object(sqlite_file, "SYNCHRONOUS", "OFF"):

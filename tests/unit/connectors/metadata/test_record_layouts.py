@@ -21,6 +21,7 @@ from connectors.metadata.redaction import redact
 from connectors.observations.log_event import LogAdvanced, PartitionChanged, PartitionSet
 from connectors.observations.observation import Event, event_type
 from connectors.observations.partition_run import DecodedEvents, PartitionRun
+from tests.conftest import examples
 from tests.hostile.hostile_log import hostile_log, hostile_snapshot
 from tests.unit.connectors.metadata.metadata_bytes import (
     batch,
@@ -227,7 +228,7 @@ def test_files_that_kafka_wrote_are_read_alike_and_nearly_all_partitions_in_runs
     redacted(content)
     names = ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD", "TOPIC_RECORD")
     assert in_runs(decode(content)) > 0.95 * sum(made["by_type"].get(name, 0) for name in names)
-    for payload in mutated_batches(content, count=5):
+    for payload in mutated_batches(content, count=examples(8)):
         redacted(payload)
 
 

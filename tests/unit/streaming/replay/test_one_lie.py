@@ -28,8 +28,8 @@ from tests.scripts.log_script import (
     view,
 )
 
-LIE_AT = 40
-TRUTH_S = 120
+LIE_AT = 30
+TRUTH_S = 75
 """More than everything that expires by itself: polls are rejected for 30 s, samples are kept for 60 s."""
 MOST = 2**62
 EPOCH_MOST = 2**31 - 1

@@ -57,7 +57,7 @@ PARTS = (
         name="simulation",
         about="simulated quorums with other seeds, a million steps",
         minutes=45,
-        places=_in("simulation", "incidents", "quiet_rows", "simulation"),
+        places=("scripts", *_in("simulation", "incidents", "quiet_rows", "simulation")),
     ),
     Part(
         name="faults",

@@ -15,6 +15,7 @@ from tests.lab import Lab
 pytestmark = pytest.mark.lab
 
 
+@pytest.mark.live
 def test_a_damaged_batch_of_the_leader_is_no_fault_of_kraftwatch_and_its_restart_repairs_it(
     lab: MakeLab, tmp_path: Path
 ) -> None:

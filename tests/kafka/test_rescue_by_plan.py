@@ -110,6 +110,7 @@ def test_controller_with_records_of_its_own_joins_and_loses_them(
     quorum.await_state(lambda state: leader in state.voter_ids, what="the former leader among the voters")
 
 
+@pytest.mark.live
 def test_lost_majority_is_refused_with_what_remains(lab: MakeLab, tmp_path: Path) -> None:
     quorum = lab(controllers=3, brokers=0)
     survivor, _ = quorum.followers

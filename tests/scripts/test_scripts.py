@@ -26,6 +26,8 @@ from tests.scripts.sent_notifications import SentNotifications, assert_notificat
 from tests.sinks.server import HttpDouble, serving
 
 SCRIPTS = sorted(Path(__file__).parent.glob("*.txt"))
+LONG = frozenset({"node_restarting_slowly"})
+"""Of a day."""
 TABLE = Path(__file__).parent / "notifications.table"
 RECORDED_TABLE = Path(__file__).parent / "recorded_notifications.table"
 
@@ -57,7 +59,13 @@ class DoneScript:
     run: TimedRun
 
 
-@pytest.fixture(scope="module", params=SCRIPTS, ids=lambda script: script.stem)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(script, id=script.stem, marks=[pytest.mark.long] if script.stem in LONG else [])
+        for script in SCRIPTS
+    ],
+)
 def script(request: pytest.FixtureRequest) -> DoneScript:
     run = TimedRun()
     text = with_output(request.param.read_text(encoding="utf-8"), run.run, nothing="no alert")

@@ -1,7 +1,7 @@
 """Jobs on one topic and one store, of which one notifies, and what people got of them."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,14 +19,22 @@ Sent: TypeAlias = list[tuple[str, str, str]]
 """Path, rule and reason of each notification."""
 
 
-def reading_job(lab: Lab, relay: RelayProcess, webhook: HttpDouble, folder: Path, store: str) -> ConfiguredJob:
+def reading_job(
+    lab: Lab,
+    relay: RelayProcess,
+    webhook: HttpDouble,
+    folder: Path,
+    store: str,
+    *,
+    thresholds: Mapping[str, Any] = THRESHOLDS,
+) -> ConfiguredJob:
     """Returns a job, not started yet, that reads the relay's topic and notifies at the path of its folder's name."""
     job = ConfiguredJob(folder=folder, bootstrap=(), name="test")
     job.write_config(
         clusters=[section("test", lab)],
         source="kafka",
         relay={**relay.section, "rows_per_batch": 500},
-        thresholds=THRESHOLDS,
+        thresholds=thresholds,
         store=store,
         sinks=[{"webhook": {"url": f"{webhook.url}/{folder.name}", "repeat": "never", "name": "people"}}],
     )

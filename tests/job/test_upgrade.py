@@ -12,6 +12,7 @@ from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, section
 from tests.job.job_state import get_json, wait_until_evaluated
 from tests.job.jobs_with_a_store import FIRED, RESOLVED, assert_notifies, assert_sent, reading_job
+from tests.job.relay_job import THRESHOLDS
 from tests.job.relay_process import RelayProcess
 from tests.lab import Lab
 from tests.postgres_server import PostgresServer, needs_postgres
@@ -129,7 +130,11 @@ def test_jobs_and_relays_of_two_versions_work_beside_each_other(
     relay.python, store = versions.former, postgres.database("beside").url
     relay.start()
     relay.wait_for_rows(1)
-    former, present = (reading_job(lab, relay, webhook, tmp_path / name, store) for name in Versions._fields)
+    # Both versions have these keys.
+    holds = {rule: values for rule, values in THRESHOLDS.items() if rule != "alerts"}
+    former, present = (
+        reading_job(lab, relay, webhook, tmp_path / name, store, thresholds=holds) for name in Versions._fields
+    )
     former.python, present.python = versions
     try:
         # An older relay, an older active job, and a newer one, which takes over while the alert fires.

@@ -26,6 +26,7 @@ from collections.abc import Collection, Iterable, Sequence
 from rules.answers.now import over
 from rules.claims.statement import statement
 from rules.claims.words import do_not_restart, listen, not_a_voter, not_counted, predicate
+from rules.facts.doubts import About
 from rules.facts.endpoint_text import probe_outcome
 from rules.facts.following import following
 from rules.facts.freshness import fresh_poll, unanswered_sources
@@ -78,7 +79,8 @@ def _silent(facts: Facts, silent: SilentController) -> Finding:
     node, detail = silent.key.id, f" ({silent.detail[:_DETAIL]})" if silent.detail else ""
     outdated = outdated_settings(quorum)
     others = f"controller{'s' if len(silent.answering) > 1 else ''} {and_join(silent.answering, 4)}"
-    denies = node in facts.denying
+    refuses = facts.doubts_about({About.ACCEPTS, About.ACCEPTS_LESS}).get(node)
+    denies = refuses is not None and refuses.denies
     return Finding(
         subject=Subject("controller", node),
         severity=Severity.WARNING,

@@ -37,6 +37,7 @@ from rules.claims.statement import statement
 from rules.claims.words import clause, other_cluster_at, sentence, take_no_part
 from rules.facts.freshness import fresh_poll, fresh_views
 from rules.facts.needs import Need
+from rules.facts.node import Process
 from rules.facts.quorum import Facts
 from rules.facts.reported_leaders import reported_leaders
 from rules.facts.static_voters import listed_voters
@@ -46,7 +47,7 @@ from rules.model.identifiers import Epoch, NodeId
 from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import contradiction_steps, describe_status, who_follows
+from rules.remedies.remedy_commands import contradiction_steps, describe_status, find_what_is_slow, who_follows
 from rules.remedies.step import may_restart
 from rules.rule import Rule
 
@@ -207,12 +208,19 @@ def _remedy(facts: Facts, view: LeaderView, leader: NodeId) -> tuple[str, ...]:
     return (
         f"# Check in the log of {_subject(view)} why it does not hear from controller {leader}: network, name "
         "resolution, endpoints",
-        may_restart(
-            "# Restart it when it can reach the other controllers; do not restart another voter",
-            *(() if view.node is None else (view.node,)),
-        ),
+        *_restart(facts, view.node),
         *who_follows(facts, excluding=view.node),
     )
+
+
+def _restart(facts: Facts, node: NodeId | None) -> Iterable[str]:
+    if node is not None and facts.nodes.process(node) is Process.SLOW:
+        yield from find_what_is_slow([node])
+    else:
+        yield may_restart(
+            "# Restart it when it can reach the other controllers; do not restart another voter",
+            *(() if node is None else (node,)),
+        )
 
 
 def _resolved(facts: Facts, subject: Subject) -> str:

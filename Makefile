@@ -41,7 +41,7 @@ $(READY): requirements.lock pyproject.toml
 demo: $(READY) ## inject faults into a real Kafka quorum and show the alerts of the streaming job
 	@$(BIN)/kraftwatch demo
 
-test: $(READY) ## run checks and the tests: unit, simulation, commands, real Spark, real Kafka on loopback (14 min)
+test: $(READY) ## run checks and the tests: unit, simulation, commands, real Spark, real Kafka on loopback (under 20 min)
 	@$(MAKE) --no-print-directory --jobs=3 downloads check compiled-tests
 	@$(PYTEST) -m "not long and not live" --durations=15
 

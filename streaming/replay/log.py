@@ -221,6 +221,12 @@ class Log:
         elif not ended.aborted:
             for record in transaction.held:
                 self._apply_data(record)
+        elif self.origin is None:
+            # Who registered in it runs all the same, and registers again.
+            for record in transaction.held:
+                if isinstance(record, ControllerRegistration):
+                    history = recent_history.with_controller_start(self.image, record)
+                    self.image = replace(self.image, history=history)
 
     def _apply_data(self, record: Data) -> None:
         if isinstance(record, PartitionOrTopic):

@@ -98,8 +98,9 @@ def with_controller_start(image: Image, event: ControllerRegistration) -> Recent
     if one is None:
         return with_rewrites(history, [Rewrite(RewriteCause.CONTROLLER, event.at.timestamp_ms, (event.id,))])
     of_node = [index for index, old in enumerate(history.starts) if old.id == event.id]
-    if of_node and history.starts[of_node[-1]].incarnation_id == event.incarnation_id:
-        # It registered in a transaction that was aborted.
+    newest = history.starts[of_node[-1]] if of_node else None
+    if newest and previous and newest.incarnation_id == event.incarnation_id and newest.offset > previous.at.offset:
+        # It registered after that one, in a transaction that was aborted.
         return history
     known_ids = {each for index in of_node for each in _incarnation_ids(history.starts[index])}
     if previous is not None and event.incarnation_id in known_ids:

@@ -277,4 +277,4 @@ def test_a_reader_whose_time_grows_with_the_square_is_noticed() -> None:
     def quadratic(text: str) -> object:
         return [text.count(text[at:]) for at in range(0, len(text), 4)]
 
-    assert not all(grows_in_proportion(quadratic, "a.", 65_536) for _ in range(5)), "a busy machine hides it once"
+    assert not any(grows_in_proportion(quadratic, "a.", 65_536) for _ in range(3))

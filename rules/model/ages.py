@@ -35,8 +35,8 @@ DEFAULT_AGES: Final = Ages()
 POLL_LATENCY_MS: Final = Millis(500)
 """How long a poll may take: a fetch counts as later than a probe only if it is later by more than this."""
 FETCH_WAIT_MS: Final = Millis(500)
-"""How long a fetch waits at the leader for records: when it is answered it counts once more, also if its
-process has ended meanwhile (KafkaRaftClient.MAX_FETCH_WAIT_MS, tryCompleteFetchRequest)."""
+"""How long a fetch waits at the leader for records: if one is appended meanwhile, the fetch counts once more, also if
+its process has ended (KafkaRaftClient.MAX_FETCH_WAIT_MS, tryCompleteFetchRequest)."""
 LATER_BY_MS: Final = Millis(1_000)
 """A report of no leader counts only if it is newer than a leader's last answer by this: a node that is cut off from the
 others reports no leader all the time, and an idle quorum answers twice a second."""

@@ -1,6 +1,6 @@
 """A Log being replayed: its image, its partitions, and its open transaction (KIP-868)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -75,6 +75,11 @@ class Transaction:
     began: RecordPosition
     name: str | None
     held: list[Data] = field(default_factory=list)
+
+    @property
+    def controllers(self) -> Iterator[ControllerRegistration]:
+        """The controllers that registered in it: they run, whether or not it ends."""
+        return (one for one in self.held if isinstance(one, ControllerRegistration))
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -222,11 +227,9 @@ class Log:
             for record in transaction.held:
                 self._apply_data(record)
         elif self.origin is None:
-            # Who registered in it runs all the same, and registers again.
-            for record in transaction.held:
-                if isinstance(record, ControllerRegistration):
-                    history = recent_history.with_controller_start(self.image, record)
-                    self.image = replace(self.image, history=history)
+            for record in transaction.controllers:
+                history = recent_history.with_controller_start(self.image, record)
+                self.image = replace(self.image, history=history)
 
     def _apply_data(self, record: Data) -> None:
         if isinstance(record, PartitionOrTopic):

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from rules.model.history import OpenTransaction
 from rules.model.identifiers import Endpoint, Millis, NodeId, Offset, in_dial_order
-from rules.model.membership import ControllerRegistration, VoterSet
+from rules.model.membership import VoterSet
 from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
@@ -155,12 +155,13 @@ def _open_transaction(state: MachineState) -> OpenTransaction | None:
     transaction = state.log.transaction
     if transaction is None or state.visible_image is not state.log.image:
         return None
-    registered = [one for one in transaction.held if isinstance(one, ControllerRegistration)]
     known = state.visible_image.controllers
     return OpenTransaction(
         name=transaction.name,
         since_offset=Offset(transaction.began.offset),
         since_timestamp_ms=Millis(transaction.began.timestamp_ms),
         records=len(transaction.held),
-        starts=tuple(start for one in registered if (start := start_of(one, known.get(one.id))) is not None),
+        starts=tuple(
+            start for one in transaction.controllers if (start := start_of(one, known.get(one.id))) is not None
+        ),
     )

@@ -171,6 +171,8 @@ class ClusterMonitor:
         """By which the conditions advanced; None: they are as they were stored."""
         self._whole = False
         """Whether that is the whole quorum with all rules, and has been observed without a gap since."""
+        self._quiet_until: tuple[Evaluation, Millis] | None = None
+        """Until when nothing changes after this evaluation because time passes."""
         return waiting
 
     def apply(self, rows: Iterable[Observation | DecodedRow], *, store: bool = False) -> Outcome:
@@ -218,6 +220,10 @@ class ClusterMonitor:
         Until then no condition begins or ends because time passes. Where a quiet row ends one, its clear time begins.
         Rows that wait are applied with the next ones, so none may be late.
         """
+        return ALWAYS if self.waiting else self._known_quiet_until_ms()
+
+    def _known_quiet_until_ms(self) -> Millis:
+        """Returns it for the newest evaluation by which the conditions advanced: found out once for each."""
         thresholds = self.settings.thresholds
         # It is not known whether it holds: the next row may show it.
         fires_soon = any(
@@ -228,9 +234,12 @@ class ClusterMonitor:
             condition.rule in thresholds and thresholds[condition.rule].ms(CLEAR) < _SHORT_MS
             for condition in self.tracked.conditions.values()
         )
-        if self._advanced is None or not self._whole or fires_soon or resolves_soon or self.waiting:
+        if self._advanced is None or not self._whole or fires_soon or resolves_soon:
             return ALWAYS
-        return quiet_until_ms(self.machine.quorum(), self._advanced[1], thresholds)
+        facts, evaluation = self._advanced
+        if self._quiet_until is None or self._quiet_until[0] is not evaluation:
+            self._quiet_until = evaluation, quiet_until_ms(facts.quorum, evaluation, thresholds)
+        return self._quiet_until[1]
 
     def evaluation(self) -> Evaluation:
         """Returns the evaluation of the current quorum."""
@@ -387,7 +396,9 @@ class ClusterMonitor:
             self._whole = False
             return ()
         thresholds, now_ms = self.settings.thresholds, self.machine.now_ms
-        if not is_due(self.tracked, thresholds, now_ms, quiet=quiet, pace_ms=self._pace_ms):
+        if not is_due(
+            self.tracked, thresholds, now_ms, quiet=quiet, pace_ms=self._pace_of_quiet_rows() if quiet else 0
+        ):
             return ()
         evaluation = self.evaluation()
         if evaluation.failed:
@@ -396,6 +407,15 @@ class ClusterMonitor:
         self._advanced, self._whole = (self.facts, evaluation), True
         self.tracked, changed = advance(self.tracked, evaluation, self.machine.quorum(), thresholds)
         return changed
+
+    def _pace_of_quiet_rows(self) -> int:
+        """Returns for how many milliseconds the rules find the same as at the newest evaluation."""
+        if self._pace_ms == 0 or self._advanced is None:
+            return self._pace_ms
+        if self.machine.poll_history.waits.seen() != self._advanced[0].quorum.commit_wait:
+            # An average changes also by rows of which each is quiet.
+            return self._pace_ms
+        return max(self._pace_ms, self._known_quiet_until_ms() - self.tracked.now_ms)
 
     def _record_failed_rules(self, failed: Mapping[str, str]) -> None:
         """Records the rules that failed as one violation; one that lasts is recorded again every minute."""

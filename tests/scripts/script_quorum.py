@@ -6,7 +6,7 @@ fetching is listed for 300 s; a controller that moved updates its voter endpoint
 a leader. It knows nothing of rules.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 
 from connectors.observations.log_event import LogAdvanced, VotersReplaced
@@ -528,10 +528,13 @@ class ScriptedQuorum:
         if self.now_ms // SECOND % 60 == 0:
             observed += [[self._unrecorded_view(address, leader)] for address, leader in self.unrecorded.items()]
         self.observed_ms += SECOND
-        for events in observed:
-            self.sequence += 1
-            quiet = self.urgency.is_quiet([self._as_each_second(one) for one in events], self.observed_ms)
-            yield DecodedRow(self.sequence, Millis(self.now_ms), events, quiet=quiet)
+        yield from map(self.row, observed)
+
+    def row(self, events: Sequence[Event]) -> DecodedRow:
+        """Returns the next row of the gatherer, which has these events."""
+        self.sequence += 1
+        quiet = self.urgency.is_quiet([self._as_each_second(one) for one in events], self.observed_ms)
+        return DecodedRow(self.sequence, Millis(self.now_ms), events, quiet=quiet)
 
     def _as_each_second(self, event: Event) -> Event:
         """Returns a poll with the times of one that follows the poll before by a second: a jump is never quiet."""

@@ -8,7 +8,7 @@ from rules.alert import Alert
 from rules.evaluate import evaluate
 from rules.facts.quorum import Facts
 from rules.finding import NotApplicable, UnknownResult
-from rules.model.identifiers import Epoch, Millis, Offset
+from rules.model.identifiers import Epoch, Offset
 from rules.model.monitoring import (
     DamagedBatch,
     FailedObservation,
@@ -203,8 +203,7 @@ class ScriptRun:
 
     def record(self, event: FailedObservation) -> Iterator[str]:
         """Records one event in a row of its own."""
-        self.cluster.sequence += 1
-        row = DecodedRow(self.cluster.sequence, Millis(self.cluster.now_ms), (event,))
+        row = self.cluster.row([event])
         self.recorded.append(row)
         yield from self.printed(self.started_monitor().apply([row]).alerts)
 

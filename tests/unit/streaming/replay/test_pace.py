@@ -47,6 +47,13 @@ def test_no_row_waits_where_a_condition_begins_because_time_passes() -> None:
     assert quiet_until_ms(expiring, found, THRESHOLDS) == NOW_MS
 
 
+@pytest.mark.parametrize(("seconds", "waits"), [(0, False), (1, False), (3, True)])
+def test_no_row_waits_while_the_next_poll_decides_about_a_failed_probe(seconds: int, waits: bool) -> None:
+    """Whether the node fetched since decides whether its endpoint is stale."""
+    refused = situation(f"probe 2 refused ago {seconds}s")
+    assert (quiet_until_ms(refused, evaluate(Facts(refused), THRESHOLDS), THRESHOLDS) > NOW_MS) is waits
+
+
 def test_no_row_waits_after_a_quiet_one_that_ended_a_condition() -> None:
     """Its clear time begins with the next evaluation."""
     fenced = situation("fence 101")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from rules.facts.following import Following
-from rules.model.ages import LATE_MS, POLL_LATENCY_MS
+from rules.model.ages import LATE_MS
 from rules.model.identifiers import Endpoint, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter, VoterSet
 from rules.model.monitoring import (
@@ -74,8 +74,9 @@ class Contact:
     """How long before the newest poll it had last caught up, by the leader's clock; None if that is not known."""
     lag: int | None
     """How many records its log ends before the leader's; None if one of both ends is unknown."""
-    fetched_at_ms: Millis | None
-    """When it last fetched, by the newest poll and the monitor's clock; None if it does not fetch, or it is unknown."""
+    fetched_after_ms: Millis | None
+    """After when it sent its last fetch, by the newest poll and the monitor's clock; None if it does not fetch, or that
+    is unknown."""
     probe: Probe | None
     """What is there by the newest observation of that endpoint, if it is current: see `newest_probe`."""
     view: LeaderView | None
@@ -107,8 +108,8 @@ class Contact:
     @property
     def fetched_since_probe(self) -> bool:
         """Whether the node fetched after its endpoint was probed: what was found does not keep it from running."""
-        probe, fetched = self.probe, self.fetched_at_ms
-        return probe is not None and fetched is not None and fetched > probe.observed_at_ms + POLL_LATENCY_MS
+        probe, fetched_ms = self.probe, self.fetched_after_ms
+        return probe is not None and fetched_ms is not None and fetched_ms > probe.observed_at_ms
 
     @property
     def refused(self) -> bool:

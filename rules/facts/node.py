@@ -24,6 +24,7 @@ from rules.facts.endpoint import (
     is_unserved,
 )
 from rules.facts.following import (
+    fetched_after_ms,
     fetching_replacement,
     following,
     records_behind,
@@ -32,7 +33,7 @@ from rules.facts.following import (
     since_last_fetch_ms,
 )
 from rules.facts.freshness import fresh_poll
-from rules.model.identifiers import Endpoint, Millis, NodeId, ReplicaKey, at_listener
+from rules.model.identifiers import Endpoint, NodeId, ReplicaKey, at_listener
 from rules.model.membership import VoterSet
 from rules.model.monitoring import ConnectionResult, Probe, ProbeAnswer, Resolution, Vantage
 from rules.model.quorum import Quorum
@@ -292,9 +293,7 @@ def _facts(
         last_fetch_age_ms=age,
         lag_ms=None if poll is None else since_caught_up_ms(quorum, poll, key),
         lag=None if poll is None else records_behind(poll, row),
-        fetched_at_ms=Millis(poll.observed_at_ms - age)
-        if poll is not None and age is not None and now.fetches
-        else None,
+        fetched_after_ms=None if poll is None or age is None or not now.fetches else fetched_after_ms(poll, age),
         probe=probe,
         view=view if view and quorum.is_current(view.observed_at_ms, quorum.ages.view_ms) else None,
         answered_at_ms=view.observed_at_ms if view is not None and view.this_cluster else None,

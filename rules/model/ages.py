@@ -33,7 +33,7 @@ class Ages:
 
 DEFAULT_AGES: Final = Ages()
 POLL_LATENCY_MS: Final = Millis(500)
-"""How long a poll may take: a fetch counts as later than a probe only if it is later by more than this."""
+"""How long a poll may take: a fetch counts as later than what was observed only if it is later by more than this."""
 FETCH_WAIT_MS: Final = Millis(500)
 """How long a fetch waits at the leader for records: if one is appended meanwhile, the fetch counts once more, also if
 its process has ended (KafkaRaftClient.MAX_FETCH_WAIT_MS, tryCompleteFetchRequest)."""

@@ -69,7 +69,7 @@ def _failed_probes_are_decided(quorum: Quorum) -> bool:
     poll says it otherwise."""
     polled_ms = quorum.poll.observed_at_ms if quorum.poll else Millis(0)
     return all(
-        is_answered(probe) or polled_ms - probe.observed_at_ms > POLL_LATENCY_MS + FETCH_WAIT_MS
+        is_answered(probe) or polled_ms - probe.observed_at_ms > POLL_LATENCY_MS + 2 * FETCH_WAIT_MS
         for probe in quorum.probes.values()
     )
 

@@ -301,16 +301,16 @@ def _urgency(*, urgent: bool, quiet: bool) -> Urgency:
 
 
 def _all_advance(before: Poll, after: Poll) -> bool:
-    """Returns whether the high watermark and every replica have advanced since the poll before: no lag has begun.
+    """Returns whether the high watermark and every replica have advanced since the poll before: no lag began or ended.
 
-    Times that advance by more than has passed are those of a clock that was set.
+    Times that advance by more than has passed are those of a clock that was set, or of a replica that lagged.
     """
     known = {row.key: _progress(row) for row in (*before.voters, *before.observers)}
     pairs: list[tuple[int | None, int | None]] = [(before.high_watermark, after.high_watermark)]
     for row in (*after.voters, *after.observers):
-        progress = known.get(row.key, _UNKNOWN)
-        pairs += zip(progress, _progress(row), strict=True)
-        if (row.last_fetch_ms or 0) - (progress[1] or 0) >= _GAP_MS:
+        progress, now = known.get(row.key, _UNKNOWN), _progress(row)
+        pairs += zip(progress, now, strict=True)
+        if any((new or 0) - (old or 0) >= _GAP_MS for old, new in zip(progress[1:], now[1:], strict=True)):
             return False
     advanced = all(old is not None and new is not None and old < new for old, new in pairs)
     return advanced and before.clock_ahead_ms == after.clock_ahead_ms

@@ -166,11 +166,11 @@ UNANSWERED = failed(Reason.TIMED_OUT, "c1:9093", ObservationSource.QUORUM)
 VIEW_UNANSWERED = failed(Reason.TIMED_OUT, view(1).endpoint, ObservationSource.LEADER_VIEW)
 
 
-def advancing(second: int, *, behind: int = 0) -> Poll:
-    """Returns a poll in which voter 2 has not advanced for some seconds."""
+def advancing(second: int, *, behind: int = 0, lag: int = 0) -> Poll:
+    """Returns a poll in which voter 2 has not advanced for some seconds, or caught up some seconds ago."""
     rows = (
-        replica(str(node), 10 * at, fetch=10_000 - 1_000 * at, caught_up=10_000 - 1_000 * at)
-        for node, at in ((1, second), (2, second - behind))
+        replica(str(node), 10 * at, fetch=10_000 - 1_000 * at, caught_up=10_000 - 1_000 * (at - lag))
+        for node, at, lag in ((1, second, 0), (2, second - behind, lag))
     )
     return poll(*rows, hw=10 * second, nodes={})
 
@@ -183,6 +183,7 @@ def advancing(second: int, *, behind: int = 0) -> Poll:
         ([advancing(5), replace(advancing(6), high_watermark=Offset(50))], [False, False]),
         ([advancing(6), advancing(6)], [False, False]),
         ([advancing(2), advancing(6)], [False, False]),
+        ([advancing(5, lag=4), advancing(6, lag=4), advancing(7), advancing(8)], [False, True, False, True]),
         ([advancing(5), replace(advancing(6), observers=(replica("3", 60),))], [False, False]),
         ([poll(replica("1", None), hw=5, nodes={}), poll(replica("1", None), hw=6, nodes={})], [False, False]),
         (

@@ -63,11 +63,11 @@ test-long: $(READY) ## run the long tests, slow and rare scenarios on real Kafka
 	@$(MAKE) --no-print-directory downloads
 	@$(PYTEST) -m long --durations=15 $$($(BIN)/python -m tests.long_parts $(PART) 2>/dev/null)
 
-test-pyspark: $(READY) ## run the Spark tests with another version of pyspark, VERSION= (4.3.0), in .venv-pyspark
+test-pyspark: $(READY) ## run the Spark tests with another version of pyspark, VERSION= (4.2.1), in .venv-pyspark
 	@test -x .venv-pyspark/bin/python || $(PYTHON) -m venv .venv-pyspark
 	@grep -v '^#' requirements.lock | awk '/^pyspark==/{skip=1; next} /^[a-z]/{skip=0} !skip' >.venv-pyspark/others.lock
 	@VIRTUAL_ENV=.venv-pyspark $(BIN)/uv pip install --quiet --require-hashes --no-deps -r .venv-pyspark/others.lock
-	@VIRTUAL_ENV=.venv-pyspark $(BIN)/uv pip install --quiet --no-deps "pyspark==$(or $(VERSION),4.3.0)"
+	@VIRTUAL_ENV=.venv-pyspark $(BIN)/uv pip install --quiet --no-deps "pyspark==$(or $(VERSION),4.2.1)"
 	@VIRTUAL_ENV=.venv-pyspark $(BIN)/uv pip install --quiet --no-deps --no-build-isolation -e .
 	@.venv-pyspark/bin/pytest tests/spark -m "not long" --durations=15
 

@@ -111,6 +111,8 @@ class TrackedConditions:
     """The newest time that was evaluated. An older evaluation changes nothing: re-delivery is normal."""
     conditions: Mapping[str, TrackedCondition] = field(default_factory=dict)
     """By `RULE SUBJECT`."""
+    quiet_until_ms: Millis | None = None
+    """Until when the same is found if only time passes; None: that is not foreseen yet."""
 
 
 def notified_conditions(alerts: Iterable[Alert]) -> TrackedConditions:

@@ -19,7 +19,7 @@ from connectors.observations.observation import Observation
 from rules.alert import Alert
 from rules.evaluate import RULES, evaluate
 from rules.facts.quorum import Facts
-from rules.finding import CLEAR, Evaluation, UnknownResult
+from rules.finding import CLEAR, Evaluation, Thresholds, UnknownResult
 from rules.firing import Firing
 from rules.lifecycle import TrackedConditions, advance, firing, interrupted, next_due
 from rules.model.identifiers import Millis
@@ -171,8 +171,6 @@ class ClusterMonitor:
         """By which the conditions advanced; None: they are as they were stored."""
         self._whole = False
         """Whether that is the whole quorum with all rules, and has been observed without a gap since."""
-        self._quiet_until: tuple[Evaluation, Millis] | None = None
-        """Until when nothing changes after this evaluation because time passes."""
         return waiting
 
     def apply(self, rows: Iterable[Observation | DecodedRow], *, store: bool = False) -> Outcome:
@@ -220,26 +218,37 @@ class ClusterMonitor:
         Until then no condition begins or ends because time passes. Where a quiet row ends one, its clear time begins.
         Rows that wait are applied with the next ones, so none may be late.
         """
-        return ALWAYS if self.waiting else self._known_quiet_until_ms()
+        if self.waiting or (self._advanced is None and self.tracked.quiet_until_ms is None):
+            return ALWAYS
+        return self._foreseen_until_ms()
 
-    def _known_quiet_until_ms(self) -> Millis:
-        """Returns it for the newest evaluation by which the conditions advanced: found out once for each."""
-        thresholds = self.settings.thresholds
-        # It is not known whether it holds: the next row may show it.
-        fires_soon = any(
+    def _foreseen_until_ms(self) -> Millis:
+        """Returns until when the same is found as by the newest evaluation, if only time passes.
+
+        It is found out once, before the first row after that evaluation, and stored: the rows alone decide when the
+        rules are evaluated.
+        """
+        if self.tracked.quiet_until_ms is None:
+            facts, evaluation = self._advanced or (self.facts, self.evaluation())
+            until_ms = ALWAYS if self._changes_soon() else quiet_until_ms(facts.quorum, evaluation, self._thresholds)
+            self.tracked = replace(self.tracked, quiet_until_ms=until_ms)
+        return self.tracked.quiet_until_ms or ALWAYS
+
+    def _changes_soon(self) -> bool:
+        """Returns whether the next row may fire an alert or end one: it is not known whether its condition holds."""
+        fires = any(
             condition.notified_severity is None and condition.due_at_ms <= self.tracked.now_ms
             for condition in self.tracked.conditions.values()
         )
-        resolves_soon = any(
-            condition.rule in thresholds and thresholds[condition.rule].ms(CLEAR) < _SHORT_MS
+        resolves = any(
+            condition.rule in self._thresholds and self._thresholds[condition.rule].ms(CLEAR) < _SHORT_MS
             for condition in self.tracked.conditions.values()
         )
-        if self._advanced is None or not self._whole or fires_soon or resolves_soon:
-            return ALWAYS
-        facts, evaluation = self._advanced
-        if self._quiet_until is None or self._quiet_until[0] is not evaluation:
-            self._quiet_until = evaluation, quiet_until_ms(facts.quorum, evaluation, thresholds)
-        return self._quiet_until[1]
+        return fires or resolves
+
+    @property
+    def _thresholds(self) -> Mapping[str, Thresholds]:
+        return self.settings.thresholds
 
     def evaluation(self) -> Evaluation:
         """Returns the evaluation of the current quorum."""
@@ -379,6 +388,8 @@ class ClusterMonitor:
     def _observe(self, rows: Iterable[DecodedRow]) -> tuple[Alert, ...]:
         alerts: list[Alert] = []
         for row in rows:
+            if row.quiet and self._pace_ms and self._evaluates_now():
+                self._foreseen_until_ms()
             if self.machine.apply(row.events, sequence=row.sequence, observed_at_ms=row.observed_at_ms):
                 self._refused += (_part(row, *refused) for refused in self.machine.refused)
                 alerts += self._advance(quiet=row.quiet)
@@ -392,13 +403,15 @@ class ClusterMonitor:
             return ()
         if self.machine.observed_nothing:
             passed = not self.machine.time_stepped
-            self.tracked = interrupted(self.tracked, self.machine.now_ms, time_passed=passed)
             self._whole = False
+            tracked = interrupted(self.tracked, self.machine.now_ms, time_passed=passed)
+            self.tracked = replace(tracked, quiet_until_ms=ALWAYS)
             return ()
         thresholds, now_ms = self.settings.thresholds, self.machine.now_ms
-        if not is_due(
-            self.tracked, thresholds, now_ms, quiet=quiet, pace_ms=self._pace_of_quiet_rows() if quiet else 0
-        ):
+        pace_ms = self._pace_ms
+        if quiet and pace_ms:
+            pace_ms = max(pace_ms, self._foreseen_until_ms() - self.tracked.now_ms)
+        if not is_due(self.tracked, thresholds, now_ms, quiet=quiet, pace_ms=pace_ms):
             return ()
         evaluation = self.evaluation()
         if evaluation.failed:
@@ -407,15 +420,6 @@ class ClusterMonitor:
         self._advanced, self._whole = (self.facts, evaluation), True
         self.tracked, changed = advance(self.tracked, evaluation, self.machine.quorum(), thresholds)
         return changed
-
-    def _pace_of_quiet_rows(self) -> int:
-        """Returns for how many milliseconds the rules find the same as at the newest evaluation."""
-        if self._pace_ms == 0 or self._advanced is None:
-            return self._pace_ms
-        if self.machine.poll_history.waits.seen() != self._advanced[0].quorum.commit_wait:
-            # An average changes also by rows of which each is quiet.
-            return self._pace_ms
-        return max(self._pace_ms, self._known_quiet_until_ms() - self.tracked.now_ms)
 
     def _record_failed_rules(self, failed: Mapping[str, str]) -> None:
         """Records the rules that failed as one violation; one that lasts is recorded again every minute."""
@@ -441,7 +445,8 @@ class ClusterMonitor:
         known = evaluate(facts, thresholds, [RULES[CONTRACTS_RULE]])
         evaluation = replace(known, unknown=(*known.unknown, *unknown))
         self._advanced, self._whole = (facts, evaluation), False
-        self.tracked, changed = advance(self.tracked, evaluation, quorum, thresholds)
+        tracked, changed = advance(self.tracked, evaluation, quorum, thresholds)
+        self.tracked = replace(tracked, quiet_until_ms=ALWAYS)
         return changed
 
 

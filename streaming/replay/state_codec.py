@@ -40,7 +40,7 @@ from streaming.replay.stored_topics import (
 from streaming.replay.stored_values import IMAGE_VALUES, StoredValues
 
 MAGIC = b"kww"
-VERSION = 14
+VERSION = 15
 """Of the stored form, which follows the fields of MachineState and of what it holds: changed ones need another."""
 _HEADER_BYTES = len(MAGIC) + 1
 

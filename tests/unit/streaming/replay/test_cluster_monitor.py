@@ -58,18 +58,27 @@ def test_an_outage_fires_once_and_resolves_once() -> None:
     assert 0 <= resolved.observed_at_ms - resolved.due_at_ms < 600
 
 
+QUIET_ROWS = [
+    DecodedRow(row.sequence, row.observed_at_ms, row.events, quiet=row.observed_at_ms // 1_000 % 20 > 2) for row in ROWS
+]
+"""The same, quiet but for the first rows of each 20 s."""
+
+
+@pytest.mark.parametrize("rows", [ROWS, QUIET_ROWS], ids=["rows", "quiet rows"])
 @settings(max_examples=15)
 @given(st.lists(st.integers(0, len(ROWS)), max_size=8), st.booleans(), st.integers(0, 10))
-def test_batching_restarts_and_redelivery_do_not_change_the_alerts(cuts: list[int], store: bool, overlap: int) -> None:
-    edges = sorted({0, len(ROWS), *cuts})
+def test_batching_restarts_and_redelivery_do_not_change_the_alerts(
+    rows: list[DecodedRow], cuts: list[int], store: bool, overlap: int
+) -> None:
+    edges = sorted({0, len(rows), *cuts})
     alerts: list[Alert] = []
     one = monitor()
     for start, end in pairwise(edges):
-        alerts += one.apply(ROWS[max(0, start - overlap) : end]).alerts
+        alerts += one.apply(rows[max(0, start - overlap) : end]).alerts
         one = monitor(one.to_bytes()) if store else one
 
     whole = monitor()
-    assert alerts == list(whole.apply(ROWS).alerts)
+    assert alerts == list(whole.apply(rows).alerts)
     assert one.tracked == whole.tracked
     assert stored_values(one.machine) == stored_values(whole.machine)
 

@@ -111,8 +111,8 @@ class TrackedConditions:
     """The newest time that was evaluated. An older evaluation changes nothing: re-delivery is normal."""
     conditions: Mapping[str, TrackedCondition] = field(default_factory=dict)
     """By `RULE SUBJECT`."""
-    quiet_until_ms: Millis | None = None
-    """Until when the same is found if only time passes; None: that is not foreseen yet."""
+    quiet_until_ms: Millis | None = _ZERO
+    """Until when the same is found if only time passes, after an evaluation; None: that is not foreseen yet."""
 
 
 def notified_conditions(alerts: Iterable[Alert]) -> TrackedConditions:
@@ -188,7 +188,8 @@ def advance(
     conditions = {key: step.condition for key, step in steps.items()}
     conditions |= {key: kept for key in tracked.conditions if key in absent and (kept := absent[key][0]) is not None}
     fired = [step.alert for step in steps.values() if step.alert]
-    return TrackedConditions(now_ms=observed.now_ms, conditions=conditions), (*fired, *resolved)
+    tracked = TrackedConditions(now_ms=observed.now_ms, conditions=conditions, quiet_until_ms=None)
+    return tracked, (*fired, *resolved)
 
 
 def interrupted(tracked: TrackedConditions, now_ms: Millis, *, time_passed: bool = True) -> TrackedConditions:

@@ -218,9 +218,7 @@ class ClusterMonitor:
         Until then no condition begins or ends because time passes. Where a quiet row ends one, its clear time begins.
         Rows that wait are applied with the next ones, so none may be late.
         """
-        if self.waiting or (self._advanced is None and self.tracked.quiet_until_ms is None):
-            return ALWAYS
-        return self._foreseen_until_ms()
+        return ALWAYS if self.waiting else self._foreseen_until_ms()
 
     def _foreseen_until_ms(self) -> Millis:
         """Returns until when the same is found as by the newest evaluation, if only time passes.
@@ -232,7 +230,8 @@ class ClusterMonitor:
             facts, evaluation = self._advanced or (self.facts, self.evaluation())
             until_ms = ALWAYS if self._changes_soon() else quiet_until_ms(facts.quorum, evaluation, self._thresholds)
             self.tracked = replace(self.tracked, quiet_until_ms=until_ms)
-        return self.tracked.quiet_until_ms or ALWAYS
+            return until_ms
+        return self.tracked.quiet_until_ms
 
     def _changes_soon(self) -> bool:
         """Returns whether the next row may fire an alert or end one: it is not known whether its condition holds."""
@@ -403,9 +402,8 @@ class ClusterMonitor:
             return ()
         if self.machine.observed_nothing:
             passed = not self.machine.time_stepped
+            self.tracked = interrupted(self.tracked, self.machine.now_ms, time_passed=passed)
             self._whole = False
-            tracked = interrupted(self.tracked, self.machine.now_ms, time_passed=passed)
-            self.tracked = replace(tracked, quiet_until_ms=ALWAYS)
             return ()
         thresholds, now_ms = self.settings.thresholds, self.machine.now_ms
         pace_ms = self._pace_ms

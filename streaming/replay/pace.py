@@ -65,8 +65,8 @@ def quiet_until_ms(quorum: Quorum, evaluation: Evaluation, thresholds: Mapping[s
 
 
 def _failed_probes_are_decided(quorum: Quorum) -> bool:
-    """Returns whether the newest poll shows of each node whose probe failed whether it fetched since: the next quiet
-    poll says it otherwise."""
+    """Returns whether the newest poll shows of each node whose probe failed whether it fetched since. Before that, a
+    quiet poll may change a result."""
     polled_ms = quorum.poll.observed_at_ms if quorum.poll else Millis(0)
     return all(
         is_answered(probe) or polled_ms - probe.observed_at_ms > POLL_LATENCY_MS + 2 * FETCH_WAIT_MS
@@ -105,5 +105,6 @@ def _futures(quorum: Quorum, ms: int) -> Iterator[Quorum]:
 
 
 def _moved(average_ms: Millis, newest_ms: int | None, sign: int, ms: int) -> Millis:
+    """Returns the highest (sign 1) or lowest (-1) value that an average may have after so many milliseconds."""
     drift_ms = 0 if newest_ms is None else sign * (newest_ms - average_ms) * ms // AVERAGED_MS
     return Millis(max(0, average_ms + sign * (STEP_MS + max(0, drift_ms))))

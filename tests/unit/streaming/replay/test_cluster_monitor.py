@@ -83,6 +83,15 @@ def test_batching_restarts_and_redelivery_do_not_change_the_alerts(
     assert stored_values(one.machine) == stored_values(whole.machine)
 
 
+def test_the_first_row_is_evaluated_also_if_it_is_quiet() -> None:
+    from_ms = QUIET_ROWS[10].observed_at_ms
+    observing = ClusterMonitor(SETTINGS, evaluates_from_ms=from_ms)
+
+    observing.apply([row for row in QUIET_ROWS if row.observed_at_ms <= from_ms])
+
+    assert observing.tracked.now_ms == from_ms
+
+
 def refusal(blob: bytes) -> str:
     with pytest.raises(UsageError) as refused:
         monitor(blob)
@@ -303,6 +312,7 @@ def test_no_row_waits_while_it_is_unknown_whether_an_alert_that_is_due_fires(
         evidence={},
     )
 
-    observing.tracked = TrackedConditions(now_ms=now_ms, conditions={"stale-voter-endpoint voter 1": condition})
+    conditions = {"stale-voter-endpoint voter 1": condition}
+    observing.tracked = TrackedConditions(now_ms=now_ms, conditions=conditions, quiet_until_ms=None)
 
     assert (observing.quiet_until_ms > now_ms) is waits

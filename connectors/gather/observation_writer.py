@@ -116,8 +116,14 @@ class ObservationWriter:
         self._steady = steady
         self._written_at_ms: int | None = None
         self._polled: Poll | None = None
-        self._shown_since_poll = False
-        """Whether a row since the newest poll was not quiet: a condition may begin with the next poll."""
+        self._shown_since_poll: set[ObservationKind] = set()
+        """Of which kinds the rows since the newest poll were that were not quiet: a condition may begin with the next
+        poll."""
+        self._changes_every_poll = False
+        """Whether records, and nothing else, were not quiet before the newest poll."""
+        self._poll_waits = False
+        """Whether the newest poll is quiet although a condition may begin with it: the next row of records, which comes
+        within a second, decides, or else the next poll."""
         self._observed: dict[tuple[str, str], tuple[int | None, object]] = {}
         """When each thing was observed since the newest gap, and what it was: repeating it is quiet."""
         self._witnessed: dict[NodeId, tuple[int, int]] = {}
@@ -181,8 +187,11 @@ class ObservationWriter:
         event = replace(event, clock_ahead_ms=self._clock.ahead_ms())
         before, self._polled = self._polled, event
         repeated = self._is_repeated(ObservationSource.QUORUM) and not failed
-        quiet = repeated and before is not None and not self._shown_since_poll and _all_advance(before, event)
-        self._shown_since_poll = False
+        advances = repeated and before is not None and _all_advance(before, event)
+        shown, self._shown_since_poll = self._shown_since_poll, set()
+        busy, self._changes_every_poll = self._changes_every_poll, shown == {ObservationKind.RECORDS}
+        self._poll_waits, waited = advances and busy and self._changes_every_poll, self._poll_waits
+        quiet = advances and (self._poll_waits or not (shown or waited))
         self._write(ObservationKind.QUORUM, to_json(event), urgent=changed, quiet=quiet)
 
     def write_probe(self, event: Probe) -> None:
@@ -290,7 +299,8 @@ class ObservationWriter:
         # What a host saw begins a condition with its own row.
         if row.urgency is not Urgency.QUIET and row.kind is not ObservationKind.WITNESS:
             self._shown += 1
-            self._shown_since_poll |= row.kind is not ObservationKind.QUORUM
+            if row.kind is not ObservationKind.QUORUM:
+                self._shown_since_poll.add(row.kind)
         self._publisher.add(row)
 
 

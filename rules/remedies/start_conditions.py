@@ -25,7 +25,7 @@ all findings: none waits for what another one forbids (`tests.remedy_conflicts`)
 partition keeps a broker running only if the broker need not be stopped for the records of another one.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from heapq import nsmallest
 from itertools import chain
 
@@ -105,8 +105,8 @@ def before_a_start(facts: Facts, nodes: Iterable[NodeId], *, unchanged: bool = F
     steps += _first([*brokers_first(facts, ordered)])
     brokers = [node for node in ordered if not unchanged or node not in facts.controllers_only]
     led = facts.led_at_a_start
-    steps += _first([_mount_first(facts, node, led[node]) for node in brokers if node in led])
-    steps += _first([_copy_first(facts, node, directories) for node, directories in _held(facts, brokers)])
+    steps += _of_each(_mount_first, facts, [node for node in brokers if node in led])
+    steps += _of_each(_copy_first, facts, [node for node, _ in _held(facts, brokers)])
     steps += _first(
         [
             _copy_running(facts, node, holder, directories)
@@ -122,10 +122,9 @@ def before_a_start(facts: Facts, nodes: Iterable[NodeId], *, unchanged: bool = F
             for leader, directories in sorted(stopped_first.get(node, {}).items())
         ]
     )
-    steps += _first([_records_first(node, awaited[node]) for node in brokers if node in awaited])
-    steps += _first([_keep_running(facts, node, in_sync[node]) for node in ordered if node in in_sync])
-    elected = facts.elected_recovered
-    steps += _first([_keep_log(node, elected[node]) for node in ordered if node in elected])
+    steps += _of_each(_records_first, facts, [node for node in brokers if node in awaited])
+    steps += _of_each(_keep_running, facts, [node for node in ordered if node in in_sync])
+    steps += _of_each(_keep_log, facts, [node for node in ordered if node in facts.elected_recovered])
     former = facts.former_voters
     steps += _first([_format_first(node) for node in ordered if node in former])
     return tuple(steps)
@@ -331,7 +330,9 @@ def _texts(directories: Collection[PartitionDirectory]) -> frozenset[str]:
     return frozenset(directory.text for directory in directories)
 
 
-def _copy_first(facts: Facts, node: NodeId, directories: Collection[PartitionDirectory]) -> str:
+@asked_once
+def _copy_first(facts: Facts, node: NodeId) -> str:
+    directories = facts.only_copies[node]
     why = (
         f" before you have copied {_names(directories, _MOST_LISTED)} from its log.dirs: it may hold the only copy of "
         "acknowledged records, and it truncates them when it starts"
@@ -369,7 +370,9 @@ def _stop_first(facts: Facts, node: NodeId, leader: NodeId, directories: Collect
     return forbids(text, Act.START, (node,), (Act.STOP, (leader,)), ends=Ends.RECORDS)
 
 
-def _records_first(node: NodeId, directories: Collection[PartitionDirectory]) -> str:
+@asked_once
+def _records_first(facts: Facts, node: NodeId) -> str:
+    directories = facts.records_awaited[node]
     why = (
         f" before its former disk is mounted or another replica leads {_names(directories, _MOST_LISTED)}: it would "
         "lead without the records that it lost with the disk, and every replica that follows it truncates its own"
@@ -378,7 +381,9 @@ def _records_first(node: NodeId, directories: Collection[PartitionDirectory]) ->
     return forbids(text, Act.START, (node,), Action(Act.RECOVER, node, _texts(directories)), ends=Ends.RECORDS)
 
 
-def _mount_first(facts: Facts, node: NodeId, directories: Collection[PartitionDirectory]) -> str:
+@asked_once
+def _mount_first(facts: Facts, node: NodeId) -> str:
+    directories = facts.led_at_a_start[node]
     names, holders = _names(directories, _MOST_LISTED), chain.from_iterable(one.holders for one in facts.offline)
     dirs = sorted({holder.directory_id for holder in holders if holder.id == node and holder.directory_id})
     which = f"{'directory' if len(dirs) == 1 else 'directories'} with directory.id {and_join(dirs, 4)}"
@@ -395,7 +400,9 @@ def _mount_first(facts: Facts, node: NodeId, directories: Collection[PartitionDi
     )
 
 
-def _keep_running(facts: Facts, node: NodeId, directories: Collection[PartitionDirectory]) -> str:
+@asked_once
+def _keep_running(facts: Facts, node: NodeId) -> str:
+    directories = facts.only_in_sync_copies[node]
     names, of = _names(directories, _MOST_LISTED), _texts(directories)
     if node in facts.to_be_stopped:
         return Step(
@@ -408,7 +415,9 @@ def _keep_running(facts: Facts, node: NodeId, directories: Collection[PartitionD
     return keeps_running(text, Action(Act.JOIN, node, of), ends=Ends.SERVICE)
 
 
-def _keep_log(node: NodeId, directories: Collection[PartitionDirectory]) -> str:
+@asked_once
+def _keep_log(facts: Facts, node: NodeId) -> str:
+    directories = facts.elected_recovered[node]
     why = (
         f": only its log is known to be that of {_names(directories, _MOST_LISTED)}, which no replica had recovered "
         "when it was elected"
@@ -434,6 +443,15 @@ def _format_first(node: NodeId) -> str:
     )
 
 
+def _of_each(step: Callable[[Facts, NodeId], str], facts: Facts, nodes: Sequence[NodeId]) -> list[str]:
+    """Returns this step of the first nodes, and for how many more it is the same."""
+    return [*(step(facts, node) for node in nodes[:_MOST_LISTED]), *_same_for(len(nodes))]
+
+
 def _first(steps: list[str]) -> list[str]:
-    more = len(steps) - _MOST_LISTED
-    return [*steps[:_MOST_LISTED], f"# Do the same for {more} more nodes"] if more > 0 else steps
+    return [*steps[:_MOST_LISTED], *_same_for(len(steps))]
+
+
+def _same_for(count: int) -> list[str]:
+    more = count - _MOST_LISTED
+    return [f"# Do the same for {more} more nodes"] if more > 0 else []

@@ -110,6 +110,7 @@ def write(writer: ObservationWriter, event: object) -> None:
 
 
 PROBED = probed(1, "10.0.0.1", "10.0.0.2")
+CHANGED = batch([config_record("1")])
 OTHER_NODE = replace(PROBED, node=NodeId(2), answer=ProbeAnswer.OTHER_NODE)
 LOG_REFUSED = failed(Reason.REFUSED)
 REFUSED = replace(LOG_REFUSED, source=ObservationSource.QUORUM)
@@ -192,6 +193,23 @@ def advancing(second: int, *, behind: int = 0, lag: int = 0) -> Poll:
         ),
         # A condition may begin with the first poll that is newer than a change.
         ([advancing(5), advancing(6), PROBED, advancing(7), advancing(8)], [False, True, False, False, True]),
+        # While each poll follows changes, the next changes decide; the poll after them does if there are none.
+        (
+            [
+                advancing(5),
+                CHANGED,
+                advancing(6),
+                CHANGED,
+                advancing(7),
+                CHANGED,
+                advancing(8),
+                advancing(9),
+                advancing(10),
+            ],
+            [False, False, False, False, True, False, True, False, True],
+        ),
+        ([advancing(5), CHANGED, advancing(6), CHANGED, PROBED, advancing(7)], [False] * 6),
+        ([advancing(5), CHANGED, advancing(6), CHANGED, advancing(7, lag=4)], [False] * 5),
         ([PROBED, PROBED], [False, True]),
         ([view(1), view(1), view(1, log=LEADER_LOG), view(1, log=LEADER_LOG)], [False, True, False, True]),
     ],

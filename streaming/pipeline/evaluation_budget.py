@@ -22,21 +22,25 @@ stays bounded. A gatherer of the job itself stops reading long before; a relay c
 
 
 class EvaluationBudget:
-    """The CPU time of one task."""
+    """The CPU time of one task. It is asked for only where that much time has passed: asking takes a while."""
 
-    def __init__(self, cpu_s: Callable[[], float] = time.thread_time) -> None:
-        """`cpu_s` returns the CPU time of this thread, in seconds."""
-        self._cpu_s = cpu_s
+    def __init__(
+        self, cpu_s: Callable[[], float] = time.thread_time, passed_s: Callable[[], float] = time.perf_counter
+    ) -> None:
+        """`cpu_s` returns the CPU time of this thread, `passed_s` the time that passes, in seconds."""
+        self._cpu_s, self._passed_s = cpu_s, passed_s
         self._task_ends_s = cpu_s() + TASK_S
-        self._ends_s = 0.0
+        self._ends_s = self._not_before_s = 0.0
 
     def begin_cluster(self, covered_s: float) -> None:
         """Begins with a cluster whose new rows cover so many seconds."""
         more_s = COVERED * covered_s
         self._task_ends_s += more_s
-        self._ends_s = min(self._cpu_s() + CLUSTER_S + more_s, self._task_ends_s)
+        spent_s = self._cpu_s()
+        self._ends_s = min(spent_s + CLUSTER_S + more_s, self._task_ends_s)
+        self._not_before_s = self._passed_s() + self._ends_s - spent_s
 
     @property
     def is_spent(self) -> bool:
         """Whether no further row of this cluster is to be applied in this batch."""
-        return self._cpu_s() >= self._ends_s
+        return self._passed_s() >= self._not_before_s and self._cpu_s() >= self._ends_s

@@ -4,6 +4,9 @@ It is what Spark's workers are, a `ClusterProcessor`, on the same rows: of a jou
 cluster on, of relays' topics from the newest baselines on. So both engines find the same. Whatever keeps Spark from
 evaluating (a full disk, a Java that hangs or was killed, executors or a file system that are away, the start), there is
 one behaviour: it counts until Spark has evaluated each cluster as far as it has, and nothing runs while Spark works.
+
+A batch of many clusters takes Spark some seconds, which the understudy is always ahead, and both need the same cores.
+So where Spark keeps up and comes no closer, the understudy evaluates no more of a cluster: the next batch is as far.
 """
 
 import logging
@@ -29,6 +32,9 @@ _AGAIN_S: Final = 5.0
 """After so long it begins again, where rows or states could not be read."""
 _SAME_MS: Final = Millis(2_000)
 """Spark has evaluated the same rows if it lacks no more than this time: rows come while a batch is delivered."""
+_KEEPS_UP_MS: Final = Millis(60_000)
+"""Spark that is not further behind, and comes no closer, keeps up in batches that take so long."""
+_CLOSER: Final = 0.9
 
 
 class UnderstudyRows(Protocol):
@@ -72,6 +78,10 @@ class Understudy:
         """Of its newest evaluation of each cluster."""
         self._sparks: dict[str, EvaluationTimes] = {}
         """The same of Spark, since the understudy began."""
+        self._behind_ms: dict[str, int] = {}
+        """How far Spark was behind the understudy when it had evaluated a cluster."""
+        self._left: set[str] = set()
+        """Clusters of which the understudy evaluates no more."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="understudy", daemon=True)
 
@@ -90,8 +100,8 @@ class Understudy:
         return self._thread.is_alive()
 
     def counts_for(self, clusters: Iterable[str]) -> bool:
-        """Returns whether it counts for each of these clusters."""
-        return self.runs and self._clusters.issuperset(clusters)
+        """Returns whether it counts for each of these clusters, and evaluates it."""
+        return self.runs and (self._clusters - self._left).issuperset(clusters)
 
     @property
     def topics(self) -> TopicState | None:
@@ -101,6 +111,14 @@ class Understudy:
     def note_spark(self, evaluated: Mapping[str, EvaluationTimes]) -> None:
         """Notes how far Spark has evaluated clusters."""
         self._sparks.update(evaluated)
+        for name, spark in evaluated.items():
+            if (own := self._own.get(name)) is None:
+                continue
+            before_ms, behind_ms = self._behind_ms.get(name), own.now_ms - spark.now_ms
+            self._behind_ms[name] = behind_ms
+            comes_closer = before_ms is None or behind_ms < _CLOSER * before_ms
+            if behind_ms <= _KEEPS_UP_MS and not comes_closer and _knows_what_is_pending(own, spark):
+                self._left.add(name)
 
     def begin(self) -> None:
         """Begins with the newest states. Raises KraftwatchError or OSError if they, or the rows, cannot be read."""
@@ -109,7 +127,8 @@ class Understudy:
     def evaluate(self, timeout_s: float) -> None:
         """Evaluates the next rows, if some come within this time; errors as of `begin`."""
         found = by_cluster(self._rows.read(timeout_s))
-        output = self._processor.apply({name: found[name] for name in found.keys() & self._clusters}, self._states)
+        evaluates = self._clusters - self._left
+        output = self._processor.apply({name: found[name] for name in found.keys() & evaluates}, self._states)
         evaluated = self._deliver.take(output)
         self._own.update(evaluated)
         if evaluated:
@@ -159,4 +178,8 @@ class Understudy:
             return name not in self._notifying.store.names
         if own is None or spark.now_ms - own.now_ms > _SAME_MS:
             return True
-        return own.now_ms - spark.now_ms <= _SAME_MS and own.due_ms in (None, spark.due_ms)
+        return own.now_ms - spark.now_ms <= _SAME_MS and _knows_what_is_pending(own, spark)
+
+
+def _knows_what_is_pending(own: EvaluationTimes, spark: EvaluationTimes) -> bool:
+    return own.due_ms in (None, spark.due_ms)

@@ -41,7 +41,7 @@ def figures(events: int = EVENTS) -> dict[str, Any]:
         webhook = stack.enter_context(serving())
         webhook.behave = receive
         # broker-flapping would keep one incident open: what happens within it is sent a minute later.
-        flapping = {"broker-flapping": {"fencings": 90_000}}
+        flapping = {"broker-flapping": {"fencings": 90_000}, "alerts": {"clear": 0}}
         farm, _ = started(stack, 1, sinks=[{"webhook": {"url": webhook.url}}], thresholds=flapping)
         time.sleep(WARM_UP_S)
         chooser, changes = random.Random(7), list[Change]()

@@ -1,5 +1,6 @@
 """Rows that take longer than a batch may wait in their cluster's state: none is lost, and no other cluster waits."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -57,7 +58,9 @@ class BudgetedGroup:
             ClusterProcessor._cache.clear()
         state: Any = self.state
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(cluster_processor, "EvaluationBudget", lambda: EvaluationBudget(self.clock))
+            patched.setattr(
+                cluster_processor, "EvaluationBudget", lambda: EvaluationBudget(self.clock, lambda: math.inf)
+            )
             processor = ClusterProcessor(self.clusters, spark_folder=self.folder)
             for frame in processor((GROUP,), iter([pack(rows).to_pandas()]), state):
                 self.output += [(*row,) for row in frame.itertuples(index=False)]

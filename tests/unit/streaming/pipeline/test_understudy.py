@@ -230,6 +230,44 @@ def test_spark_that_is_ahead_counts_at_once(engines: Engines) -> None:
     assert (engines.notifying.engine_of("prod"), understudy._rows.at_end) == (Engine.SPARK, False)
 
 
+def evaluate_all(understudy: Understudy) -> None:
+    understudy.evaluate(0)
+    while not understudy._rows.at_end:
+        understudy.evaluate(0)
+
+
+@pytest.mark.parametrize(
+    ("behind_s", "engine"),
+    [
+        ([8, 8, 8], Engine.SPARK),
+        ([8, 30, 50], Engine.SPARK),
+        ([60, 40, 20], Engine.UNDERSTUDY),
+        ([90, 90, 90], Engine.UNDERSTUDY),
+    ],
+)
+def test_spark_counts_where_it_keeps_up_in_long_batches(
+    behind_s: list[int], engine: Engine, engines: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batches of many clusters take seconds. Spark that still comes closer, or is minutes behind, does not count
+    yet."""
+    monkeypatch.setattr(Understudy, "runs", True)
+    each_s = len(healthy())
+    engines.gather(rows(healthy(), range(100)))
+    understudy = engines.new_understudy()
+    understudy.begin()
+    for number, seconds in enumerate(behind_s, 1):
+        engines.gather(rows(healthy(), range(100 * number, 100 * number + 100)))
+        evaluate_all(understudy)
+        engines.batch(most=each_s * (100 * number + 100 - seconds) - engines._position)
+    assert understudy.counts_for(["prod"]) is (engine is Engine.UNDERSTUDY), "if Spark hangs now, a new one begins"
+    engines.gather(rows(healthy(), range(400, 410)))
+    evaluate_all(understudy)
+    engines.batch(most=0 if engine is Engine.UNDERSTUDY else 1_000)
+    understudy.evaluate(0)
+
+    assert engines.notifying.engine_of("prod") is engine
+
+
 def test_spark_that_begins_with_a_new_state_does_not_count_before_it_knows_what_is_pending(engines: Engines) -> None:
     for second in range(60):
         engines.gather(rows(healthy(), [second]))

@@ -24,6 +24,8 @@ from streaming.replay.commit_waits import AVERAGED_MS, STEP_MS
 
 PACE_MS: Final = 2_000
 """How long quiet rows are not evaluated: by so much an alert without a hold is later than with every row evaluated."""
+_ON_AVERAGE: Final = frozenset({"commits-slow", "leader-slow"})
+"""The rules whose conditions hold while an average is high."""
 _AHEAD_MS: Final = (9_000, 4_000)
 """How far ahead the rules are evaluated, the longest first: a poll is no longer current after ten seconds."""
 
@@ -58,7 +60,7 @@ def quiet_until_ms(quorum: Quorum, evaluation: Evaluation, thresholds: Mapping[s
         return quorum.now_ms
     found = _conditions(evaluation)
     for ms in _AHEAD_MS:
-        later = _futures(_later(quorum, ms), ms)
+        later = _futures(_later(quorum, ms), ms, ends=any(rule in _ON_AVERAGE for rule, *_ in found))
         if all(_conditions(evaluate(Facts(each), thresholds, texts=False)) == found for each in later):
             return Millis(quorum.now_ms + ms)
     return quorum.now_ms
@@ -84,9 +86,10 @@ def _later(quorum: Quorum, ms: int) -> Quorum:
     return replace(quorum, now_ms=Millis(quorum.now_ms + ms), newest_timestamp_ms=newest_ms)
 
 
-def _futures(quorum: Quorum, ms: int) -> Iterator[Quorum]:
-    """Yields the quorum with the averages of its polls as high, and as low, as they may be after so many milliseconds
-    more: they move towards what the newest poll shows, and by a step."""
+def _futures(quorum: Quorum, ms: int, *, ends: bool) -> Iterator[Quorum]:
+    """Yields the quorum with the averages of its polls as high as they may be after so many milliseconds more: they
+    move towards what the newest poll shows, and by a step. If a condition of one may end, also as low as they may be.
+    """
     wait = quorum.commit_wait
     if wait is None:
         yield quorum
@@ -100,7 +103,7 @@ def _futures(quorum: Quorum, ms: int) -> Iterator[Quorum]:
             answer_ms=None if wait.answer_ms is None else _moved(wait.answer_ms, answer_ms, sign, ms),
             lags_ms={key: _moved(average, lags.get(key), sign, ms) for key, average in wait.lags_ms.items()},
         )
-        if sign > 0 or wait.average_ms or wait.answer_ms:
+        if sign > 0 or ends:
             yield replace(quorum, commit_wait=after)
 
 

@@ -4,6 +4,7 @@ Hypothesis uses the same examples in every run, so that failures are reproducibl
 new examples in each run, from `--hypothesis-seed=N` if given.
 """
 
+import gc
 import os
 import shutil
 import sys
@@ -13,6 +14,9 @@ from hypothesis import HealthCheck, settings
 
 # Great Expectations imports Spark Connect, which ends a program whose main module has no file, as a worker of xdist.
 vars(sys.modules["__main__"]).setdefault("__file__", __file__)
+
+# A worker of xdist keeps all tests: by Python's own threshold a third of the collection is a search for cycles in them.
+gc.set_threshold(100_000, 50, 100)
 
 EXHAUSTIVE = bool(os.environ.get("KRAFTWATCH_EXHAUSTIVE"))
 
@@ -44,6 +48,11 @@ PROGRAMS = {
 """The Debian packages of the marker `debian`, and one program of each, which is searched on the PATH."""
 SKIP_REASON = "missing: apt-get install --no-install-recommends "
 """Before the names of Debian packages; `-ra` lists the reasons at the end."""
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -32,6 +32,8 @@ _REMEMBERED = 10_000
 """Observations whose change is noticed: a node may report other endpoints in each answer."""
 _REPEATED_MS: Final = 15_000
 """After a longer time an observation was no longer current, so that repeating it may begin or end a condition."""
+_APPENDED_MS: Final = 1_000
+"""A replica that had caught up so shortly ago lacks what the leader has just appended: it does so twice a second."""
 _GAP_MS: Final = 3_000
 """The quorum poll writes a row each second, also if every request fails: a longer time without one was not observed."""
 _Shape: TypeAlias = "tuple[object, ...] | str"
@@ -313,17 +315,26 @@ def _urgency(*, urgent: bool, quiet: bool) -> Urgency:
 def _all_advance(before: Poll, after: Poll) -> bool:
     """Returns whether the high watermark and every replica have advanced since the poll before: no lag began or ended.
 
-    Times that advance by more than has passed are those of a clock that was set, or of a replica that lagged.
+    Times that advance by more than has passed are those of a clock that was set, or of a replica that lagged. Between
+    an append and the next Fetches replicas lack what was appended.
     """
     known = {row.key: _progress(row) for row in (*before.voters, *before.observers)}
-    pairs: list[tuple[int | None, int | None]] = [(before.high_watermark, after.high_watermark)]
+    newest_ms = max((row.last_caught_up_ms or 0 for row in after.voters), default=0)
     for row in (*after.voters, *after.observers):
         progress, now = known.get(row.key, _UNKNOWN), _progress(row)
-        pairs += zip(progress, now, strict=True)
         if any((new or 0) - (old or 0) >= _GAP_MS for old, new in zip(progress[1:], now[1:], strict=True)):
             return False
-    advanced = all(old is not None and new is not None and old < new for old, new in pairs)
+        if all(map(_advanced, progress, now)):
+            continue
+        was_caught_up = progress[1] is not None and progress[1] == progress[2] == now[2]
+        if not (was_caught_up and _advanced(progress[1], now[1]) and newest_ms - (now[2] or 0) <= _APPENDED_MS):
+            return False
+    advanced = _advanced(before.high_watermark, after.high_watermark)
     return advanced and before.clock_ahead_ms == after.clock_ahead_ms
+
+
+def _advanced(before: int | None, after: int | None) -> bool:
+    return before is not None and after is not None and before < after
 
 
 _UNKNOWN: Final = (None, None, None)

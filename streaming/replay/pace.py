@@ -24,6 +24,8 @@ from streaming.replay.commit_waits import AVERAGED_MS, STEP_MS
 
 PACE_MS: Final = 2_000
 """How long quiet rows are not evaluated: by so much an alert without a hold is later than with every row evaluated."""
+_QUIET_LAG_MS: Final = 1_000
+"""How far replicas lag at most in a quiet poll that follows one in which they had caught up."""
 _ON_AVERAGE: Final = frozenset({"commits-slow", "leader-slow"})
 """The rules whose conditions hold while an average is high."""
 _AHEAD_MS: Final = (9_000, 4_000)
@@ -94,17 +96,21 @@ def _futures(quorum: Quorum, ms: int, *, ends: bool) -> Iterator[Quorum]:
     if wait is None:
         yield quorum
         return
-    lags = {str(key): history.samples[-1].lag_ms for key, history in quorum.histories.items() if history.samples}
-    commit_ms = majority_lag_ms(lags.get(key) for key in wait.lags_ms)
+    lags = {str(key): history.samples[-1].lag_ms or 0 for key, history in quorum.histories.items() if history.samples}
     answer_ms = quorum.poll.answer_ms if quorum.poll else None
-    for sign in (1, -1):
-        after = CommitWait(
-            average_ms=_moved(wait.average_ms, commit_ms, sign, ms),
+
+    def moved(sign: int, least_ms: int) -> CommitWait:
+        shown = {key: max(lags.get(key, 0), least_ms) for key in wait.lags_ms}
+        return CommitWait(
+            average_ms=_moved(wait.average_ms, majority_lag_ms(shown.values()), sign, ms),
             answer_ms=None if wait.answer_ms is None else _moved(wait.answer_ms, answer_ms, sign, ms),
-            lags_ms={key: _moved(average, lags.get(key), sign, ms) for key, average in wait.lags_ms.items()},
+            lags_ms={key: _moved(average, shown[key], sign, ms) for key, average in wait.lags_ms.items()},
         )
-        if sign > 0 or ends:
-            yield replace(quorum, commit_wait=after)
+
+    # A quiet poll may show replicas that lack what was just appended.
+    yield replace(quorum, commit_wait=moved(1, _QUIET_LAG_MS))
+    if ends:
+        yield replace(quorum, commit_wait=moved(-1, 0))
 
 
 def _moved(average_ms: Millis, newest_ms: int | None, sign: int, ms: int) -> Millis:

@@ -176,10 +176,24 @@ def advancing(second: int, *, behind: int = 0, lag: int = 0) -> Poll:
     return poll(*rows, hw=10 * second, nodes={})
 
 
+def of_three(second: int, *lacking: int, since: int | None = None) -> Poll:
+    """Returns a poll after an append that these voters have not fetched yet, or not since a second."""
+    found = since or second - 1
+    rows = (
+        replica(str(node), 10 * at, fetch=10_000 - 1_000 * second, caught_up=10_000 - 1_000 * at)
+        for node, at in ((node, found if node in lacking else second) for node in (1, 2, 3))
+    )
+    return poll(*rows, hw=10 * second, nodes={})
+
+
 @pytest.mark.parametrize(
     ("events", "quiet"),
     [
         ([advancing(5), advancing(6), advancing(7)], [False, True, True]),
+        # The leader has appended a record since the newest Fetch of a voter. Another second is a lag that begins.
+        ([of_three(3), of_three(4, 3), of_three(5)], [False, True, True]),
+        ([of_three(3), of_three(4, 3), of_three(5, 3, since=3), of_three(6)], [False, True, False, False]),
+        ([of_three(3), of_three(4, 2, 3), of_three(5)], [False, True, True]),
         ([advancing(5), advancing(6, behind=1), advancing(7, behind=1)], [False, False, True]),
         ([advancing(5), replace(advancing(6), high_watermark=Offset(50))], [False, False]),
         ([advancing(6), advancing(6)], [False, False]),

@@ -216,9 +216,16 @@ class ClusterMonitor:
         """Until when a quiet row changes no alert, as far as is known: 0 if it may change one.
 
         Until then no condition begins or ends because time passes. Where a quiet row ends one, its clear time begins.
-        Rows that wait are applied with the next ones, so none may be late.
+        Rows that wait are applied with the next ones, so none may be late. After quiet rows it is further than
+        the next evaluation: that will find what the newest one has found.
         """
-        return ALWAYS if self.waiting else self._foreseen_until_ms()
+        if self.waiting:
+            return ALWAYS
+        until_ms = self._foreseen_until_ms()
+        if until_ms == ALWAYS or self.machine.now_ms <= self.tracked.now_ms:
+            return until_ms
+        _, evaluation = self._advanced or (self.facts, self.evaluation())
+        return max(until_ms, quiet_until_ms(self.machine.quorum(), evaluation, self._thresholds))
 
     def _foreseen_until_ms(self) -> Millis:
         """Returns until when the same is found as by the newest evaluation, if only time passes.

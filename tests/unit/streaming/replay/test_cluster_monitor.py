@@ -316,3 +316,17 @@ def test_no_row_waits_while_it_is_unknown_whether_an_alert_that_is_due_fires(
     observing.tracked = TrackedConditions(now_ms=now_ms, conditions=conditions, quiet_until_ms=None)
 
     assert (observing.quiet_until_ms > now_ms) is waits
+
+
+def test_rows_wait_as_long_after_quiet_rows_as_after_an_evaluation() -> None:
+    """Else each batch of quiet rows would be followed by one for the evaluation that is due before the next."""
+    script, rows = started()
+    observing = monitor()
+    observing.apply([*rows, *healthy_seconds(script, 20)])
+    waits_ms = observing.quiet_until_ms - observing.machine.now_ms
+    evaluated_ms = observing.tracked.now_ms
+
+    observing.apply([row._replace(quiet=True) for row in healthy_seconds(script, 4)])
+
+    assert observing.tracked.now_ms == evaluated_ms, "they were not evaluated"
+    assert observing.quiet_until_ms - observing.machine.now_ms == waits_ms > 0

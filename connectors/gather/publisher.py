@@ -29,7 +29,7 @@ _MOST_UNWRITTEN: Final = 64 * 1024 * 1024
 """So much payload waits for a disk that is full; then the gatherer ends, and a new one reads the logs again."""
 _EVERY_S: Final = 9
 """After so many periodic publications the quiet rows of a cluster are published: they are ten seconds old at most."""
-_TOGETHER: Final = 30
+TOGETHER: Final = 30
 """Of so many clusters together: some tenths of a second of evaluation."""
 _ANSWERED_MS: Final = 2_000
 """How long quiet rows wait for the evaluation of the quiet rows before them: no rule is evaluated sooner again."""
@@ -132,7 +132,7 @@ class Publisher:
             return  # a failure during the shutdown is no observation of the cluster
         cluster = row.cluster
         self._newest_ms[cluster] = row.observed_at_ms
-        self._turns.setdefault(cluster, len(self._turns) // _TOGETHER % _EVERY_S)
+        self._turns.setdefault(cluster, len(self._turns) // TOGETHER % _EVERY_S)
         self.rows += 1
         self._waiting_bytes += len(row.payload)
         urgent = row.urgency is Urgency.URGENT

@@ -20,6 +20,7 @@ import pandas as pd
 from pyspark.sql.streaming.state import GroupState
 
 from connectors.errors import UsageError
+from connectors.gather.publisher import TOGETHER
 from connectors.observations.log_event import LeaderChanged
 from connectors.observations.observation import Observation
 from connectors.store.alert_codec import FIRING
@@ -160,7 +161,7 @@ class ClusterProcessor:
         waited, before_ms = bool(monitor.waiting), monitor.machine.now_ms
         changed, found = self._apply_within_budget(monitor, rows, status_ms)
         output += found
-        renders: list[_Render] = [_evaluated]
+        renders: list[_Render] = [partial(_evaluated, together=len(self._clusters) <= TOGETHER)]
         renders += [_waiting] if waited or monitor.waiting else []
         now_ms = monitor.machine.now_ms
         due = bool(output or changed) or status_ms is None or now_ms - status_ms >= self._status_ms
@@ -369,8 +370,12 @@ def _waiting(cluster: str, monitor: ClusterMonitor) -> Iterator[OutputRow]:
     yield OutputKind.WAITING, cluster, "", WAITING_ROWS.dump_json(monitor.waiting_rows).decode()
 
 
-def _evaluated(cluster: str, monitor: ClusterMonitor) -> Iterator[OutputRow]:
-    times = EvaluationTimes(
-        due_ms=monitor.poll_at_ms, quiet_until_ms=monitor.quiet_until_ms, now_ms=monitor.machine.now_ms
-    )
+def _evaluated(cluster: str, monitor: ClusterMonitor, *, together: bool) -> Iterator[OutputRow]:
+    """Yields when the cluster is evaluated next, and until when its rows may wait.
+
+    `together`: the job's clusters are so few that their quiet rows are published together: a batch for the evaluation
+    of each in between costs more than to look ahead once more.
+    """
+    quiet_until_ms = monitor.furthest_quiet_until_ms if together else monitor.quiet_until_ms
+    times = EvaluationTimes(due_ms=monitor.poll_at_ms, quiet_until_ms=quiet_until_ms, now_ms=monitor.machine.now_ms)
     yield OutputKind.EVALUATED, cluster, "", json.dumps(times)

@@ -216,12 +216,17 @@ class ClusterMonitor:
         """Until when a quiet row changes no alert, as far as is known: 0 if it may change one.
 
         Until then no condition begins or ends because time passes. Where a quiet row ends one, its clear time begins.
-        Rows that wait are applied with the next ones, so none may be late. After quiet rows it is further than
-        the next evaluation: that will find what the newest one has found.
+        Rows that wait are applied with the next ones, so none may be late.
         """
-        if self.waiting:
-            return ALWAYS
-        until_ms = self._foreseen_until_ms()
+        return ALWAYS if self.waiting else self._foreseen_until_ms()
+
+    @property
+    def furthest_quiet_until_ms(self) -> Millis:
+        """The same, counted from the newest row instead of the newest evaluation: after quiet rows it is further.
+
+        The evaluation in between will find what the newest one has found. It takes an evaluation ahead.
+        """
+        until_ms = self.quiet_until_ms
         if until_ms == ALWAYS or self.machine.now_ms <= self.tracked.now_ms:
             return until_ms
         _, evaluation = self._advanced or (self.facts, self.evaluation())

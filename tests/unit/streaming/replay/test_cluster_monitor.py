@@ -323,10 +323,10 @@ def test_rows_wait_as_long_after_quiet_rows_as_after_an_evaluation() -> None:
     script, rows = started()
     observing = monitor()
     observing.apply([*rows, *healthy_seconds(script, 20)])
-    waits_ms = observing.quiet_until_ms - observing.machine.now_ms
+    waits_ms = observing.furthest_quiet_until_ms - observing.machine.now_ms
     evaluated_ms = observing.tracked.now_ms
 
     observing.apply([row._replace(quiet=True) for row in healthy_seconds(script, 4)])
 
     assert observing.tracked.now_ms == evaluated_ms, "they were not evaluated"
-    assert observing.quiet_until_ms - observing.machine.now_ms == waits_ms > 0
+    assert observing.furthest_quiet_until_ms - observing.machine.now_ms == waits_ms > 0

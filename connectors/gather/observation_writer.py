@@ -22,6 +22,7 @@ from connectors.metadata.redaction import redact
 from connectors.observations.log_event import VotersReplaced
 from connectors.observations.observation import Observation, ObservationKind, Urgency, to_json
 from connectors.process.wall_clock import RowClock, steady_ms
+from rules.model.ages import APPENDED_MS
 from rules.model.identifiers import Endpoint, Millis, NodeId, SnapshotId
 from rules.model.membership import ControllerRegistration
 from rules.model.monitoring import FailedObservation, LeaderView, ObservationSource, Probe, Reason
@@ -32,8 +33,6 @@ _REMEMBERED = 10_000
 """Observations whose change is noticed: a node may report other endpoints in each answer."""
 _REPEATED_MS: Final = 15_000
 """After a longer time an observation was no longer current, so that repeating it may begin or end a condition."""
-_APPENDED_MS: Final = 1_000
-"""A replica that had caught up so shortly ago lacks what the leader has just appended: it does so twice a second."""
 _GAP_MS: Final = 3_000
 """The quorum poll writes a row each second, also if every request fails: a longer time without one was not observed."""
 _Shape: TypeAlias = "tuple[object, ...] | str"
@@ -124,8 +123,8 @@ class ObservationWriter:
         self._changes_every_poll = False
         """Whether records, and nothing else, were not quiet before the newest poll."""
         self._poll_waits = False
-        """Whether the newest poll is quiet although a condition may begin with it: the next row of records, which comes
-        within a second, decides, or else the next poll."""
+        """Whether the newest poll is quiet although a condition may begin with it: the next row of records
+        decides, or the next poll if none comes before it."""
         self._observed: dict[tuple[str, str], tuple[int | None, object]] = {}
         """When each thing was observed since the newest gap, and what it was: repeating it is quiet."""
         self._witnessed: dict[NodeId, tuple[int, int]] = {}
@@ -327,7 +326,7 @@ def _all_advance(before: Poll, after: Poll) -> bool:
         if all(map(_advanced, progress, now)):
             continue
         was_caught_up = progress[1] is not None and progress[1] == progress[2] == now[2]
-        if not (was_caught_up and _advanced(progress[1], now[1]) and newest_ms - (now[2] or 0) <= _APPENDED_MS):
+        if not (was_caught_up and _advanced(progress[1], now[1]) and newest_ms - (now[2] or 0) <= APPENDED_MS):
             return False
     advanced = _advanced(before.high_watermark, after.high_watermark)
     return advanced and before.clock_ahead_ms == after.clock_ahead_ms

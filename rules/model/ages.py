@@ -62,3 +62,6 @@ STARTED_LATELY_MS: Final = Millis(600_000)
 """A process that started so long ago at most started lately: a round of restarts is over then."""
 REMEMBERED_MS: Final = Millis(3_600_000)
 """How long what was lost is remembered, by the timestamps in the log."""
+APPENDED_MS: Final = Millis(1_000)
+"""A replica that had caught up so shortly ago lacks only what the leader has just appended, as it does twice a second.
+A poll that shows it begins no lag."""

@@ -229,7 +229,7 @@ class ClusterMonitor:
         until_ms = self.quiet_until_ms
         if until_ms == ALWAYS or self.machine.now_ms <= self.tracked.now_ms:
             return until_ms
-        _, evaluation = self._advanced or (self.facts, self.evaluation())
+        _, evaluation = self._newest
         return max(until_ms, quiet_until_ms(self.machine.quorum(), evaluation, self._thresholds))
 
     def _foreseen_until_ms(self) -> Millis:
@@ -239,11 +239,16 @@ class ClusterMonitor:
         rules are evaluated.
         """
         if self.tracked.quiet_until_ms is None:
-            facts, evaluation = self._advanced or (self.facts, self.evaluation())
+            facts, evaluation = self._newest
             until_ms = ALWAYS if self._changes_soon() else quiet_until_ms(facts.quorum, evaluation, self._thresholds)
             self.tracked = replace(self.tracked, quiet_until_ms=until_ms)
             return until_ms
         return self.tracked.quiet_until_ms
+
+    @property
+    def _newest(self) -> tuple[Facts, Evaluation]:
+        """The evaluation by which the conditions advanced; that of the current quorum after the state was restored."""
+        return self._advanced or (self.facts, self.evaluation())
 
     def _changes_soon(self) -> bool:
         """Returns whether the next row may fire an alert or end one: it is not known whether its condition holds."""

@@ -15,7 +15,7 @@ from rules.facts.following import majority_lag_ms
 from rules.facts.quorum import Facts
 from rules.finding import Evaluation, Severity, Thresholds
 from rules.lifecycle import TrackedConditions, next_due
-from rules.model.ages import FETCH_WAIT_MS, POLL_LATENCY_MS
+from rules.model.ages import APPENDED_MS, FETCH_WAIT_MS, POLL_LATENCY_MS
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from rules.model.replica import CommitWait
@@ -24,8 +24,6 @@ from streaming.replay.commit_waits import AVERAGED_MS, STEP_MS
 
 PACE_MS: Final = 2_000
 """How long quiet rows are not evaluated: by so much an alert without a hold is later than with every row evaluated."""
-_QUIET_LAG_MS: Final = 1_000
-"""How far replicas lag at most in a quiet poll that follows one in which they had caught up."""
 _ON_AVERAGE: Final = frozenset({"commits-slow", "leader-slow"})
 """The rules whose conditions hold while an average is high."""
 _AHEAD_MS: Final = (9_000, 4_000)
@@ -108,7 +106,7 @@ def _futures(quorum: Quorum, ms: int, *, ends: bool) -> Iterator[Quorum]:
         )
 
     # A quiet poll may show replicas that lack what was just appended.
-    yield replace(quorum, commit_wait=moved(1, _QUIET_LAG_MS))
+    yield replace(quorum, commit_wait=moved(1, APPENDED_MS))
     if ends:
         yield replace(quorum, commit_wait=moved(-1, 0))
 

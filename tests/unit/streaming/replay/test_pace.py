@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from rules.evaluate import evaluate, thresholds_for
+from rules.evaluate import RULES, evaluate, thresholds_for
 from rules.facts.quorum import Facts
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis
-from streaming.replay.pace import PACE_MS, is_due, quiet_until_ms
+from streaming.replay.pace import _ON_AVERAGE, PACE_MS, is_due, quiet_until_ms
 from tests.situation.commands import situation
 
 THRESHOLDS = thresholds_for({})
@@ -60,3 +60,7 @@ def test_no_row_waits_after_a_quiet_one_that_ended_a_condition() -> None:
     assert quiet_until_ms(replace(HEALTHY, now_ms=after(1)), evaluate(Facts(fenced), THRESHOLDS), THRESHOLDS) == after(
         1
     )
+
+
+def test_the_rules_about_averages_exist() -> None:
+    assert RULES.keys() >= _ON_AVERAGE

@@ -6,7 +6,10 @@ start, in whatever state it is: the indexes and snapshots of producers, which ar
 the offset checkpoints of a log directory, and temporary files (`.tmp`, `.part`, `.deleted`).
 """
 
+import errno
+import os
 import re
+import stat
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -68,8 +71,12 @@ class StartFile:
     name: str
     in_partition: bool
     """Whether it is in the folder of the metadata log; otherwise it is in the log directory."""
-    fault: Callable[[bytes], str | None]
-    """Returns what in the content Kafka does not accept, as a clause; None if it accepts it."""
+    fault: Callable[[bytes], str | None] | None
+    """Returns what in the content Kafka does not accept, as a clause; None if it accepts it.
+
+    None for a file whose content does not matter: it is not opened. Whoever closes a file, even one that was only read,
+    gives up every POSIX lock that the process holds on it, so Kafka could start while a rescue writes.
+    """
     step: str
     required: bool = False
     """Whether a node ends without it."""
@@ -193,7 +200,7 @@ START_FILES: Final = (
     StartFile(
         name=".lock",
         in_partition=False,
-        fault=lambda _: None,
+        fault=None,
         step="move it away: Kafka writes it again",
     ),
     StartFile(
@@ -230,8 +237,7 @@ def _problems(files: Iterable[tuple[StartFile, Path]]) -> Iterable[StartProblem]
     for file, path in files:
         effect = ENDS
         try:
-            with open_regular_file(path) as opened:
-                fault = file.fault(opened.read())
+            fault = _fault(file, path)
         except FileNotFoundError:
             fault = "is missing" if file.required else None
         except OSError as problem:
@@ -241,6 +247,18 @@ def _problems(files: Iterable[tuple[StartFile, Path]]) -> Iterable[StartProblem]
         if fault is not None:
             step = "read it as the user that Kafka runs as" if effect is _UNKNOWN else file.step
             yield StartProblem(what=f"{file.name} {fault}", effect=effect, step=step, ends=effect is ENDS)
+
+
+def _fault(file: StartFile, path: Path) -> str | None:
+    """Returns what Kafka does not accept, as a clause; raises the OSError with which the file cannot be opened."""
+    if file.fault is not None:
+        with open_regular_file(path) as opened:
+            return file.fault(opened.read())
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    if not os.access(path, os.R_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    return None
 
 
 def _no_files(partition: Path) -> Iterable[StartProblem]:

@@ -12,11 +12,10 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from connectors.settings.sections import HttpSection, LoginSection
-from connectors.sinks.sink_config import PeopleSection, RuleFilter, SinkSection
+from connectors.sinks.sink_config import PeopleSection, SinkSection
 from connectors.sinks.sink_entry import SINK_SECTIONS
 from streaming.config import Config
 from streaming.config.cluster_section import ClusterDefaults, ClusterSection, RuleSection
-from streaming.config.clusters import WatchSection
 from streaming.config.maintenance import MaintenanceSection
 from streaming.config.relay_section import RelaySection
 from streaming.config.reload import FIXED
@@ -34,14 +33,12 @@ def sections() -> dict[str, tuple[type[BaseModel], type[BaseModel] | None]]:
         "top": (Config, None),
         "cluster": (ClusterSection, ClusterDefaults),
         "defaults": (ClusterDefaults, None),
-        "watch": (WatchSection, None),
         "maintenance": (MaintenanceSection, None),
         "heartbeat": (HeartbeatSection, None),
         "otlp": (OtlpSection, HttpSection),
         "relay": (RelaySection, LoginSection),
         "pipeline": (PipelineSection, None),
         "rules": (RuleSection, None),
-        "sink-rules": (RuleFilter, None),
         "sinks": (SinkSection, None),
         "people": (PeopleSection, SinkSection),
     }

@@ -108,8 +108,7 @@ class ClusterGatherer:
 
     async def _follow_log(self) -> None:
         start = self._start if self._log_follower is None else self._log_follower.position
-        limit = self._cluster.max_snapshot_bytes
-        self._log_follower = LogFollower(self.client, self.nodes, self.writer, start=start, max_snapshot_bytes=limit)
+        self._log_follower = LogFollower(self.client, self.nodes, self.writer, start=start)
         await self._log_follower.run()
 
     async def _poll_leader_views(self) -> None:

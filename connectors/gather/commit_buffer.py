@@ -217,7 +217,7 @@ class CommitBuffer:
 
 
 MAX_SNAPSHOT_BYTES: Final = 4 * 1024**3
-"""The default of `max_snapshot_bytes`: a million partitions take about 100 MB."""
+"""A larger snapshot is refused, before it fills the disk of the monitor: a million partitions take about 100 MB."""
 
 
 class SnapshotBuffer:
@@ -282,7 +282,7 @@ class SnapshotBuffer:
 
     def _check(self, position: int, size: int, received: int) -> None:
         if size > self._max_bytes:
-            why = f"size is {size}, at most {self._max_bytes} bytes are accepted (max_snapshot_bytes)"
+            why = f"size is {size}, at most {self._max_bytes} bytes are accepted"
         elif position != self.position:
             why = f"a piece at byte {position}, requested was byte {self.position}"
         elif self._size not in (None, size):

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from connectors.errors import DamagedLogError, ObservationError
 from connectors.gather.commit_buffer import (
-    MAX_SNAPSHOT_BYTES,
     CommitBuffer,
     CommittedRecords,
     FetchPosition,
@@ -72,9 +71,8 @@ class LogFollower:
         output: ObservationWriter,
         *,
         start: FetchPosition = START,
-        max_snapshot_bytes: int = MAX_SNAPSHOT_BYTES,
     ) -> None:
-        """`max_snapshot_bytes` is the largest snapshot that is read."""
+        """`start` is the position of the first fetch."""
         self._loop = client.loop
         self._client = client
         self._nodes = nodes
@@ -82,7 +80,6 @@ class LogFollower:
         self._buffer = CommitBuffer(start)
         self.position = start
         """The position after the last committed batch that was written."""
-        self._max_snapshot_bytes = max_snapshot_bytes
         self._snapshot: SnapshotBuffer | None = None
         self._snapshot_from: Address | None = None
         self._refused_snapshot: tuple[Address, SnapshotId] | None = None
@@ -233,7 +230,7 @@ class LogFollower:
     async def _fetch_snapshot_piece(self, leader: Address, snapshot: SnapshotBuffer) -> None:
         if self._snapshot_from != leader:
             # The same snapshot of another node has the same records but not the same bytes: start again at byte 0.
-            snapshot = self._snapshot = self._snapshot_buffer(snapshot.snapshot)
+            snapshot = self._snapshot = SnapshotBuffer(snapshot.snapshot)
             self._snapshot_from = leader
         request = fetch_snapshot_request(
             cluster_id=self._nodes.cluster_id,
@@ -278,10 +275,7 @@ class LogFollower:
         if torn is not None and (torn.snapshot, self._snapshot_from) == (snapshot, leader):
             self._snapshot = torn
         else:
-            self._snapshot, self._snapshot_from = self._snapshot_buffer(snapshot), leader
-
-    def _snapshot_buffer(self, snapshot: SnapshotId) -> SnapshotBuffer:
-        return SnapshotBuffer(snapshot, max_bytes=self._max_snapshot_bytes)
+            self._snapshot, self._snapshot_from = SnapshotBuffer(snapshot), leader
 
     async def _write(self, records: CommittedRecords) -> None:
         now = self._loop.now()

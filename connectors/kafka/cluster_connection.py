@@ -36,7 +36,5 @@ class ClusterConnection:
     """A file in /etc/hosts format, re-read at each lookup; takes precedence over DNS."""
     log: bool = True
     """False: only DescribeQuorum is polled. That needs only DESCRIBE on CLUSTER and no reachable controller."""
-    max_snapshot_bytes: int = 4 * 1024**3
-    """A larger snapshot of the metadata log is refused."""
     view_interval_ms: int = VIEW_EVERY_MS
     request_timeout_ms: int = 3_000

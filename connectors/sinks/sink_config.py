@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 from urllib.parse import quote, urlsplit
 
-from pydantic import Field, GetJsonSchemaHandler, TypeAdapter, model_validator
-from pydantic_core import CoreSchema
+from pydantic import Field, TypeAdapter
 from requests.utils import get_environ_proxies, select_proxy
 
 from connectors.errors import StoreError, UnavailableStoreError, UsageError
 from connectors.settings.secret import Secret
-from connectors.settings.sections import Duration, Form, SecretsSection, Section, url_problem
+from connectors.settings.sections import Duration, Form, SecretsSection, url_problem
 from connectors.sinks.http_request import error_text, tls_context
 from connectors.sinks.sink import DeliveryMode, DeliveryOptions, Sink
 from connectors.store.store_place import StorePlace
@@ -125,28 +124,6 @@ _SINK_NAME = Form(
 )
 
 
-class RuleFilter(Section):
-    """Rules by id."""
-
-    include: tuple[str, ...] = Field(default=("*",), min_length=1)
-    """Ids, or patterns with `*` and `?`: the alerts of a rule that matches one of them are sent."""
-    exclude: tuple[str, ...] = ()
-    """Ids, or patterns: the alerts of a rule that matches one of them are not sent."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_list(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            raise ValueError(f'expected a list, not a text: write ["{value}"]')  # noqa: TRY004 - pydantic handles ValueError
-        return {"include": value} if isinstance(value, list | tuple) else value
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """Returns the schema for editors: a list of what is included, or a mapping with include and exclude."""
-        mapping = handler.resolve_ref_schema(handler(schema))
-        return {"anyOf": [mapping["properties"]["include"], mapping]}
-
-
 class SinkSection(SecretsSection, ABC):
     """The keys of every kind of sink, and what the kind supplies."""
 
@@ -170,9 +147,9 @@ class SinkSection(SecretsSection, ABC):
     min_severity: Severity = Severity.INFO
     """The lowest severity to send: `critical` for a pager. A sent alert is always resolved."""
     clusters: tuple[str, ...] = Field(default=("*",), min_length=1)
-    """The clusters whose alerts are sent: names, or patterns with `*` and `?`."""
-    rules: RuleFilter = RuleFilter()
-    """The rules whose alerts are sent: a list of ids or patterns, or `{include: […], exclude: […]}`; default: all."""
+    """The clusters whose alerts are sent, as `watch` has them."""
+    rules: tuple[str, ...] = Field(default=("*",), min_length=1)
+    """The rules whose alerts are sent: ids or patterns; `["!version-drift"]` are all others."""
 
     @classmethod
     def keys_of_text(cls, text: str) -> Mapping[str, Any]:
@@ -203,12 +180,7 @@ class SinkSection(SecretsSection, ABC):
     @property
     def route(self) -> Route:
         """Which alerts are sent."""
-        return Route(
-            min_severity=self.min_severity,
-            clusters=self.clusters,
-            rules=self.rules.include,
-            excluded_rules=self.rules.exclude,
-        )
+        return Route(min_severity=self.min_severity, clusters=self.clusters, rules=self.rules)
 
     @property
     def repeat_s(self) -> float | None:

@@ -33,7 +33,7 @@ What to do
     5. For the subject `rows of NAME: WHAT`, correct the relay as the remedy says. If no relay of yours writes these
        rows, change the credential that does, and give each relay a topic of its own (`relay.topics`).
     6. For `no-offset-is-passed-over` with `source: kafka`, send SIGHUP to the relay that writes the cluster: it reads
-       the log again, as it does every `restate_every`. Set retention.ms of the topic above the longest stop of the job.
+       the log again, as it does every hour. Set retention.ms of the topic above the longest stop of the job.
        Otherwise take the cluster out of the configuration, and add it again once the job has reloaded it.
     7. For damaged bytes: check the disk of the monitor's host, and the controllers' own logs with
        `kraftwatch data decode`.

@@ -1,8 +1,9 @@
-"""Identifiers of nodes, directories and topics; offsets, epochs and times; addresses."""
+"""Identifiers of nodes, directories and topics; offsets, epochs and times; addresses; patterns of names."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from ipaddress import ip_address
 from typing import NewType, TypeAlias
 
@@ -124,3 +125,19 @@ class ReplicaKey:
     def __str__(self) -> str:
         """Returns `2-Ab3...` with a directory id, `2` without."""
         return f"{self.id}" if self.directory_id is None else f"{self.id}-{self.directory_id}"
+
+
+NOT = "!"
+"""A pattern that begins with it excludes the names that the rest matches."""
+
+
+def selects(patterns: Sequence[str], name: str) -> bool:
+    """Whether patterns (`*`, `?`, `[abc]`) select a name: one of them matches it, and none that begins with `!` does.
+
+    If all of them begin with `!`, they select every other name.
+    """
+    included = [pattern for pattern in patterns if not pattern.startswith(NOT)]
+    excluded = [pattern.removeprefix(NOT) for pattern in patterns if pattern.startswith(NOT)]
+    return any(fnmatchcase(name, each) for each in included or "*") and not any(
+        fnmatchcase(name, each) for each in excluded
+    )

@@ -3,7 +3,6 @@
 What holds alerts back, a silence or an acknowledgement, is a `Hold`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TypeAlias
@@ -11,7 +10,7 @@ from typing import TypeAlias
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.model.history import NodeKind
-from rules.model.identifiers import Millis, NodeId
+from rules.model.identifiers import Millis, NodeId, selects
 from rules.model.job_state import JOB_CLUSTER_ID
 from rules.model.subject import Subject
 from rules.notifications.acknowledgement import Acknowledgement
@@ -94,11 +93,9 @@ class Route:
 
     min_severity: Severity = Severity.INFO
     clusters: tuple[str, ...] = ("*",)
-    """Patterns (`*`, `?`, `[abc]`); one of them must match the cluster's name."""
+    """Patterns that must select the cluster's name."""
     rules: tuple[str, ...] = ("*",)
-    """Patterns; one of them must match the rule's id."""
-    excluded_rules: tuple[str, ...] = ()
-    """Patterns; none of them may match the rule's id."""
+    """Patterns that must select the rule's id."""
 
     def matches(self, alert: Alert) -> bool:
         """Returns whether this single transition matches the route."""
@@ -108,12 +105,8 @@ class Route:
             clusters = alert.facts.clusters
             if not clusters:
                 return True
-            return any(_any_matches(self.clusters, name) for name in clusters) and self.includes_rule(alert.rule)
-        return _any_matches(self.clusters, alert.cluster) and self.includes_rule(alert.rule)
-
-    def includes_rule(self, rule: str) -> bool:
-        """Returns whether alerts of this rule about a cluster match the route."""
-        return _any_matches(self.rules, rule) and not _any_matches(self.excluded_rules, rule)
+            return any(selects(self.clusters, name) for name in clusters) and selects(self.rules, alert.rule)
+        return selects(self.clusters, alert.cluster) and selects(self.rules, alert.rule)
 
     def matches_history(self, history: AlertHistory) -> bool:
         """Returns whether the sink receives this alert.
@@ -130,7 +123,3 @@ class Route:
 def matches_any_name(pattern: str) -> bool:
     """Returns whether a pattern excludes no name: `*`, and also `**` or `?*`."""
     return fnmatchcase(_NO_NAME, pattern)
-
-
-def _any_matches(patterns: Sequence[str], name: str) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -11,8 +11,8 @@ import typer
 from connectors.errors import UsageError
 from connectors.process.wall_clock import wall_ms
 from rules.formatting import iso, plural, visible
-from rules.model.identifiers import Millis
-from streaming.cli.config_from_options import check_only, patterns, selected
+from rules.model.identifiers import Millis, selects
+from streaming.cli.config_from_options import check_only, patterns
 from streaming.cli.options import (
     AsJson,
     CheckpointFolder,
@@ -174,7 +174,7 @@ def _run_audit(
     for sent in (None if store is None else ledger_alerts(store), None if alerts is None else jsonl_alerts(alerts)):
         if sent is not None:
             some = sent if newest is None else deque(sent, maxlen=newest)
-            run.alerts(each for each in some if selected(str(each[1].get("cluster")), clusters))
+            run.alerts(each for each in some if selects(clusters, str(each[1].get("cluster"))))
     return run
 
 
@@ -184,7 +184,7 @@ def _rows(recorded: "Recording", clusters: Sequence[str], from_ms: Millis | None
     for row in recorded.rows(since_ms=from_ms or Millis(0)):
         names.add(row.cluster)
         in_time = from_ms is None or row.observed_at_ms >= from_ms
-        if in_time and selected(row.cluster, clusters):
+        if in_time and selects(clusters, row.cluster):
             yield row
     check_only(clusters, sorted(names))
 
@@ -335,7 +335,7 @@ def _items(job: JobPlace, only: Sequence[str] | None) -> "Sequence[QuarantinedIt
     from streaming.data_quality.quarantine_report import quarantined_items
 
     items = quarantined_items(quarantine_of(job_database(job.store, read_only=True)).items())
-    return [item for item in items if selected(item.cluster, patterns(only))]
+    return [item for item in items if selects(patterns(only), item.cluster)]
 
 
 def _select(ids: Sequence[str], items: "Sequence[QuarantinedItem]", job: JobPlace) -> "Sequence[QuarantinedItem]":

@@ -11,6 +11,7 @@ import typer
 from rich.console import Group, RenderableType
 
 from connectors.errors import StoreError, UsageError
+from rules.model.identifiers import selects
 from streaming.cli import config_from_options
 from streaming.cli.options import AnswerOptions, ClusterOptions, LookBackOptions, RecordedOptions, StatusOptions
 from streaming.cli.output import print_json, print_progress, stdout_console
@@ -83,7 +84,7 @@ def _states_of_page(opts: ClusterOptions, each: "Callable[[Sequence[ClusterState
     page, only = job_page(opts), config_from_options.patterns(opts.only)
     known = [*page.cluster_ids()]
     config_from_options.check_only(only, known)
-    names = [name for name in known if config_from_options.selected(name, only)]
+    names = [name for name in known if selects(only, name)]
     states = page.current_states(names)
     while each(states):
         time.sleep(_REPEAT_S)
@@ -234,7 +235,7 @@ def _recorded_states(opts: LookBackOptions) -> "Sequence[ClusterState] | None":
 
     def settings_of(name: str) -> "ClusterSettings | None":
         names.add(name)
-        return job.settings(name) if config_from_options.selected(name, only) else None
+        return job.settings(name) if selects(only, name) else None
 
     replayed = replay_recording(recorded, settings_of, upto=upto)
     if not names:

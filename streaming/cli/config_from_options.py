@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from connectors.errors import UsageError
+from rules.model.identifiers import NOT
 from streaming.cli.options import ConfigOptions, GatherOptions
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def resolve_config(opts: GatherOptions, more: Mapping[str, Any] | None = None) -
     """Returns the configuration file with the options applied; options override the file.
 
     `--set` overrides the thresholds of single clusters too; `--resolve` and `--hosts-file` are for every cluster;
-    `--only` replaces `watch.include` and leaves `watch.exclude` unchanged. `more`: further keys of the configuration;
+    `--only` replaces the patterns of `watch` but those that begin with `!`. `more`: further keys of the configuration;
     empty values are ignored.
     """
     from streaming.config import checked, load
@@ -60,7 +61,7 @@ def _with_clusters(data: Mapping[str, Any], opts: GatherOptions) -> dict[str, An
     if opts.only:
         only = patterns(opts.only)
         check_only(only, [section["name"] for section in clusters])
-        changed["watch"] = {**data.get("watch", {}), "include": tuple(only)}
+        changed["watch"] = (*only, *(each for each in data.get("watch", ()) if each.startswith(NOT)))
     return changed
 
 
@@ -79,15 +80,10 @@ def patterns(only: Sequence[str] | None) -> list[str]:
     return [name.strip() for text in only or () for name in text.split(",") if name.strip()]
 
 
-def selected(name: str, only: Sequence[str]) -> bool:
-    """Whether one of the patterns of `--only` matches a cluster's name, or there is none."""
-    return not only or any(fnmatchcase(name, pattern) for pattern in only)
-
-
 def check_only(only: Sequence[str], names: Sequence[str]) -> None:
     """Checks that each pattern of `--only` matches a cluster."""
     for pattern in only:
-        if not any(selected(name, [pattern]) for name in names):
+        if not any(fnmatchcase(name, pattern.removeprefix(NOT)) for name in names):
             raise UsageError(f"--only {pattern} matches none of the clusters: {', '.join(names)}")
 
 

@@ -11,8 +11,8 @@ from connectors.store.bundle_file import bundled_config
 from rules.evaluate import OBSERVATION_RULES, thresholds_for, with_overrides
 from rules.finding import Thresholds
 from rules.formatting import iso
-from rules.model.identifiers import Millis
-from streaming.cli.config_from_options import overrides, patterns, resolve_config, selected, with_settings
+from rules.model.identifiers import Millis, selects
+from streaming.cli.config_from_options import overrides, patterns, resolve_config, with_settings
 from streaming.cli.options import ConfigOptions, RecordedOptions, parse_time_option
 from streaming.cli.output import print_progress
 from streaming.replay.cluster_settings import ClusterSettings
@@ -139,7 +139,7 @@ class RecordedJob:
         watched = None if self.config is None else {section.name for section in self.config.watched}
         if self._opts.log_dir is None:
             return lambda name: (
-                self.settings(name) if selected(name, self._only) and (watched is None or name in watched) else None
+                self.settings(name) if selects(self._only, name) and (watched is None or name in watched) else None
             )
         # A log directory does not know its cluster's name: the configuration's only cluster, or the rules for all. It
         # holds no polls, so the rules about what is not observed are not evaluated.

@@ -11,8 +11,9 @@ from rich.text import Text
 
 from connectors.errors import UsageError
 from rules.formatting import visible
+from rules.model.identifiers import selects
 from streaming.cli import options
-from streaming.cli.config_from_options import patterns, selected
+from streaming.cli.config_from_options import patterns
 from streaming.cli.output import print_json, print_progress, print_text
 from streaming.cli.recorded_job import RecordedJob
 
@@ -113,7 +114,7 @@ def timeline(
     settings_of = job.monitored_settings if ledger is None else lambda _: None
 
     def shown(name: str) -> ClusterSettings | None:
-        return (settings_of(name) or ClusterSettings(name=name)) if selected(name, wanted) else None
+        return (settings_of(name) or ClusterSettings(name=name)) if selects(wanted, name) else None
 
     evaluates_from_ms = evaluation_start(from_ms) if ledger is None else None
     replays = {journal.machine.cluster: journal for journal, _ in job.replayed(shown, evaluates_from_ms)}

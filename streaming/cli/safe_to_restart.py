@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from connectors.errors import UsageError
+from rules.model.identifiers import selects
 from streaming.cli.options import RestartOptions, with_options
 from streaming.cli.output import print_json, print_progress, print_text
 
@@ -151,7 +152,7 @@ class _AnswerOfJob(_Question):
         page, only = job_page(opts), config_from_options.patterns(opts.only)
         known = [*page.cluster_ids()]
         config_from_options.check_only(only, known)
-        name = only_one([name for name in known if config_from_options.selected(name, only)])
+        name = only_one([name for name in known if selects(only, name)])
         end = time.monotonic() + opts.wait
         while True:
             self._last = page.restart(name, self._node, opts.despite)

@@ -104,8 +104,6 @@ class ClusterDefaults(LoginSection):
 
     metadata_log: bool = True
     """`false`: DescribeQuorum polls only, for which DESCRIBE is enough; rules that need the log are not applicable."""
-    max_snapshot_bytes: int = Field(default=4 * 1024**3, ge=1024**2)
-    """A larger snapshot of the metadata log is refused, and reported; a million partitions take about 100 MB."""
     vantage: Vantage = Vantage.INSIDE
     """`outside` if the monitor does not use the controllers' name service or network."""
     min_isr: int | None = Field(default=None, ge=1)
@@ -177,7 +175,6 @@ class ClusterSection(ClusterDefaults):
             resolve=dict(self.resolve),
             hosts_file=None if self.hosts_file is None else str(self.hosts_file),
             log=self.metadata_log,
-            max_snapshot_bytes=self.max_snapshot_bytes,
         )
 
     def _check_gssapi(self) -> None:

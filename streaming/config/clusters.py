@@ -3,13 +3,13 @@
 A module of its own: the sections of the sinks take longer to load than everything else in the configuration.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field, model_validator
 
 from connectors.settings.sections import Section
+from rules.model.identifiers import selects
 from streaming.config.cluster_section import (
     ClusterDefaults,
     ClusterSection,
@@ -26,19 +26,6 @@ if TYPE_CHECKING:
 _FILE = "_file"
 
 
-class WatchSection(Section):
-    """Which of the clusters are monitored."""
-
-    include: tuple[str, ...] = Field(default=("*",), min_length=1)
-    """Names, or patterns with `*` and `?`: a cluster whose name matches one of them is monitored."""
-    exclude: tuple[str, ...] = ()
-    """Names, or patterns: a cluster whose name matches one of them is not monitored."""
-
-    def includes(self, name: str) -> bool:
-        """Whether a cluster of this name is monitored."""
-        return matches(name, self.include) and not matches(name, self.exclude)
-
-
 class ClustersConfig(Section):
     """The clusters, and how the rules are evaluated for them."""
 
@@ -46,8 +33,9 @@ class ClustersConfig(Section):
     """Default values of every cluster's keys. A cluster's own value wins."""
     clusters: tuple[ClusterSection, ...] = Field(min_length=1)
     """The clusters, each with its own name."""
-    watch: WatchSection = Field(default_factory=WatchSection)
-    """Which of the clusters are monitored; default: all."""
+    watch: tuple[str, ...] = Field(default=("*",), min_length=1)
+    """The clusters that are monitored: names, or patterns with `*` and `?`; `"!dev-*"` excludes what `dev-*` matches,
+    and a list of only such patterns has all others. `--only` on the command line replaces those without `!`."""
     thresholds: RuleThresholds = Field(default_factory=dict)
     """RULE: {THRESHOLD: VALUE} for all clusters."""
     rules: Mapping[str, RuleSection] = Field(default_factory=dict)
@@ -69,7 +57,7 @@ class ClustersConfig(Section):
     @property
     def watched(self) -> tuple[ClusterSection, ...]:
         """Returns the monitored clusters in the file's order."""
-        return tuple(section for section in self.clusters if self.watch.includes(section.name))
+        return tuple(section for section in self.clusters if selects(self.watch, section.name))
 
     def without(self, names: Collection[str]) -> Self:
         """Returns the configuration without the clusters of these names."""
@@ -112,8 +100,3 @@ def _with_defaults(section: Mapping[str, Any], defaults: Mapping[str, Any]) -> d
     if isinstance(own, Mapping) and isinstance(common, Mapping):
         section = {**section, "resolve": {**common, **own}}
     return {**added, **section}
-
-
-def matches(name: str, patterns: Sequence[str]) -> bool:
-    """Whether one of the patterns matches a name."""
-    return any(fnmatchcase(name, pattern) for pattern in patterns)

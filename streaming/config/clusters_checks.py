@@ -7,8 +7,9 @@ from pydantic import ValidationError
 
 from connectors.errors import UsageError
 from connectors.settings.sections import host_port, unmatched
+from rules.model.identifiers import NOT, selects
 from streaming.config.cluster_section import ClusterSection
-from streaming.config.clusters import ClustersConfig, matches
+from streaming.config.clusters import ClustersConfig
 from streaming.config.sentences import KeyPath, placed, sentences
 
 Mistake: TypeAlias = tuple[KeyPath, str]
@@ -31,26 +32,32 @@ def checked_clusters(data: Mapping[str, Any], source: str) -> ClustersConfig:
 
 
 def contradictions_of_clusters(config: ClustersConfig) -> Iterator[Mistake]:
-    """Yields two clusters of one name, and patterns that leave none."""
+    """Yields two clusters of one name."""
     names: set[str] = set()
     for at, section in enumerate(config.clusters):
         if section.name in names:
             yield ("clusters", at, "name"), f"two clusters are named {section.name}: give each its own name"
         names.add(section.name)
-    # A pattern that matches no cluster is reported by itself.
-    if not config.watched and any(matches(name, config.watch.include) for name in names):
-        listed = ", ".join(section.name for section in config.clusters)
-        yield ("watch",), f"excludes all clusters ({listed}): correct its include and exclude"
 
 
 def mistakes_of_clusters(config: ClustersConfig) -> Iterator[Mistake]:
     """Yields each value that refers to no cluster or rule, and each address that two clusters share."""
     names = [section.name for section in config.clusters]
-    yield from all_unmatched(("watch", "include"), config.watch.include, names, "cluster")
+    yield from mistakes_of_selection(("watch",), config.watch, names, "cluster")
     yield from _unknown_rules(("rules",), config.rules)
     for at, cluster in enumerate(config.clusters):
         yield from _unknown_rules(("clusters", at, "rules"), cluster.rules)
     yield from _shared_addresses(config.clusters)
+
+
+def mistakes_of_selection(
+    place: KeyPath, patterns: Sequence[str], known: Sequence[str], what: str
+) -> Iterator[Mistake]:
+    """Yields each pattern of `selects` that matches nothing known, else that together they select nothing."""
+    mistakes = [*all_unmatched(place, [pattern.removeprefix(NOT) for pattern in patterns], known, what)]
+    if not mistakes and not any(selects(patterns, name) for name in known):
+        mistakes = [(place, f"its patterns with {NOT} leave no {what}")]
+    yield from mistakes
 
 
 def all_unmatched(place: KeyPath, patterns: Sequence[str], known: Sequence[str], what: str) -> Iterator[Mistake]:

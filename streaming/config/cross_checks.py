@@ -6,13 +6,16 @@ A name that matches nothing would silence a sink, or leave a maintenance window 
 from collections.abc import Iterator
 
 from connectors.settings.sections import uri_scheme
-from connectors.sinks.sink_config import SinkSection
 from rules.evaluate import ALL_RULES
 from rules.model.job_state import JOB_CLUSTER_ID
-from rules.notifications.route import Route
-from streaming.config.clusters_checks import Mistake, all_unmatched, contradictions_of_clusters, mistakes_of_clusters
+from streaming.config.clusters_checks import (
+    Mistake,
+    all_unmatched,
+    contradictions_of_clusters,
+    mistakes_of_clusters,
+    mistakes_of_selection,
+)
 from streaming.config.root import SHUFFLE_PARTITIONS, Config
-from streaming.config.sentences import KeyPath
 
 
 def contradictions(config: Config) -> Iterator[Mistake]:
@@ -50,23 +53,11 @@ def mistakes_between_parts(config: Config) -> Iterator[Mistake]:
     names = [section.name for section in config.clusters]
     yield from mistakes_of_clusters(config)
     for at, entry in enumerate(config.sinks):
-        section = entry.section
-        kind = section.kind
-        yield from all_unmatched(("sinks", at, kind, "clusters"), section.clusters, names, "cluster")
-        yield from _sink_rules(("sinks", at, kind, "rules"), section)
+        route, place = entry.section.route, ("sinks", at, entry.section.kind)
+        yield from mistakes_of_selection((*place, "clusters"), route.clusters, names, "cluster")
+        yield from mistakes_of_selection((*place, "rules"), route.rules, list(ALL_RULES), "rule")
     for at, window in enumerate(config.maintenance):
         # The job's own alerts name the cluster `kraftwatch`.
         known = [*names, JOB_CLUSTER_ID]
         yield from all_unmatched(("maintenance", at, "clusters"), window.clusters, known, "cluster")
         yield from all_unmatched(("maintenance", at, "rules"), window.rules, list(ALL_RULES), "rule")
-
-
-def _sink_rules(place: KeyPath, section: SinkSection) -> Iterator[Mistake]:
-    mistakes = [
-        *all_unmatched((*place, "include"), section.rules.include, list(ALL_RULES), "rule"),
-        *all_unmatched((*place, "exclude"), section.rules.exclude, list(ALL_RULES), "rule"),
-    ]
-    route = Route(rules=section.rules.include, excluded_rules=section.rules.exclude)
-    if not mistakes and not any(map(route.includes_rule, ALL_RULES)):
-        mistakes = [(place, "exclude leaves no rule of include: the sink would get no alert")]
-    yield from mistakes

@@ -8,9 +8,10 @@ from pydantic import Field
 
 from connectors.errors import UsageError
 from connectors.relay.relay_message import RecordedTopic
-from connectors.settings.sections import Bootstrap, Duration, LocalFolder, TopicName, TopicSection
+from connectors.settings.sections import Bootstrap, LocalFolder, TopicName, TopicSection
 
-_MIB = 1024 * 1024
+BASELINE_EVERY_MS = 3_600_000
+"""How often a relay writes each metadata log from its start or snapshot: what a job that starts has to read back."""
 
 
 class RelaySection(TopicSection):
@@ -25,13 +26,8 @@ class RelaySection(TopicSection):
     create: bool = False
     """`true` creates a missing topic with 4 partitions, 7 days of retention and messages of up to 16 MiB."""
     folder: LocalFolder = Path("kraftwatch-relay")
-    """Relay: the folder of what the topic lacks. Keep it: a restart continues from it. Each relay has its own."""
-    buffer_bytes: int = Field(default=1024 * _MIB, ge=64 * _MIB)
-    """Relay: while the brokers do not answer, at most this much is kept; then the metadata logs are read again."""
-    restate_every: Duration = Field(default=3_600.0, ge=60, le=86_400)
-    """Relay: how often each metadata log is written again from its start or snapshot, for jobs that start then."""
-    rows_per_batch: int = Field(default=20_000, ge=1)
-    """Job: the most rows of one micro-batch, so that a backlog is read in bounded batches."""
+    """Relay: the folder of what the topic lacks, at most 1 GiB. Keep it: a restart continues from it. Each relay has
+    its own."""
 
     def topic_of(self, cluster: str) -> str:
         """Returns the topic of a cluster's rows."""

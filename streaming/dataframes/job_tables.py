@@ -114,7 +114,6 @@ class JobTables:
             clusters[name] = TopicCluster(topic=topic, cluster_id=cluster_id, baseline=0)
         source = TopicSource(
             connection=config.relay,
-            rows_per_batch=config.relay.rows_per_batch,
             starting_offsets={cluster.topic: {} for cluster in clusters.values()},
             clusters=clusters,
         )

@@ -102,7 +102,6 @@ def _sink(section: SinkSection, one: SinkCheck, *, tested: bool) -> dict[str, Pl
         "min_severity": section.route.min_severity.value,
         "clusters": [*section.route.clusters],
         "rules": [*section.route.rules],
-        "excluded_rules": [*section.route.excluded_rules],
         "repeat_s": section.repeat_s,
         "test": None if not tested else one.test_error or one.not_sent or "delivered",
         "expect": one.expect,

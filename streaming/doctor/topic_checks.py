@@ -9,7 +9,7 @@ from connectors.relay.relay_message import append_time_advice
 from connectors.store.journal_reader import JournalReader
 from rules.formatting import ms_text, plural
 from streaming.config import Config
-from streaming.config.relay_section import RelaySection
+from streaming.config.relay_section import BASELINE_EVERY_MS, RelaySection
 from streaming.doctor.check_result import FAILS, OK, WARNING, CheckResult, check_result
 
 RELAY: Final = "relay"
@@ -96,15 +96,15 @@ def _settings(section: RelaySection, partitions: int, found: Mapping[str, Any]) 
     from connectors.relay.topic_client import MESSAGE_BYTES_MAX
 
     values = {name: str(entry.value) for name, entry in found.items()}
-    topic, restate_ms = section.topic, round(1_000 * section.restate_every)
+    topic = section.topic
     retention_ms, largest = int(values["retention.ms"]), int(values["max.message.bytes"])
-    if 0 <= retention_ms < 2 * restate_ms:
-        status = FAILS if retention_ms <= restate_ms else WARNING
+    if 0 <= retention_ms < 2 * BASELINE_EVERY_MS:
+        status = FAILS if retention_ms <= BASELINE_EVERY_MS else WARNING
         message = (
-            f"retention.ms is {ms_text(retention_ms)}, and each log is written every {ms_text(restate_ms)}: a job "
+            f"retention.ms is {ms_text(retention_ms)}, and each log is written every {ms_text(BASELINE_EVERY_MS)}: a "
+            "job that starts may not find the beginning of a log"
         )
-        message += "that starts may not find the beginning of a log"
-        yield _result(topic, "retention", status, message, _alter(section, f"retention.ms={168 * restate_ms}"))
+        yield _result(topic, "retention", status, message, _alter(section, f"retention.ms={168 * BASELINE_EVERY_MS}"))
     if "delete" not in values["cleanup.policy"] or "compact" in values["cleanup.policy"]:
         message = f"cleanup.policy is {values['cleanup.policy']}: compaction removes rows of the logs"
         yield _result(topic, "cleanup", FAILS, message, _alter(section, "cleanup.policy=delete"))

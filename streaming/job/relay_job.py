@@ -1,7 +1,7 @@
 """The relay: the gatherer process and its journal, from which the forwarder sends every row to a Kafka topic.
 
 The gatherer is the one of `kraftwatch run`, with the same supervision. What the brokers do not accept stays in the
-journal, up to `relay.buffer_bytes`. If that is not enough, the rows are given up and every metadata log is read again
+journal, up to BUFFER_BYTES. If that is not enough, the rows are given up and every metadata log is read again
 from its start: polls of that time are missing then, but no record.
 
 Two relays of the same clusters are a pair: both gather, one writes (`connectors.relay.relayed_cluster`).
@@ -34,7 +34,7 @@ from connectors.store.journal_writer import JournalWriter
 from rules.firing import AHEAD_MS
 from rules.formatting import and_join
 from streaming.config import Config, host_port
-from streaming.config.relay_section import RelaySection
+from streaming.config.relay_section import BASELINE_EVERY_MS, RelaySection
 from streaming.job import logging_setup
 from streaming.job.cluster_identity import identify_clusters, record_ids
 from streaming.job.dependencies import DependencyQuestion
@@ -54,6 +54,8 @@ _FORWARD_S = 1.0
 _CHECK_S = 5.0
 _LAST_ROWS_S = 10.0
 _RESTATE_AGAIN_S = 60.0
+BUFFER_BYTES = 1024**3
+"""Of rows that wait for the brokers: a small disk suffices."""
 _KEEP_ACKNOWLEDGED_BYTES = 16 * 1024 * 1024
 
 
@@ -160,8 +162,11 @@ class Relay:
         clusters: Mapping[str, ClusterConnection],
         name: str,
         restate: SignalFlag,
+        *,
+        buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
         """Starts the gatherer of these clusters (by name, with their ids)."""
+        self._buffer_bytes = buffer_bytes
         self._section = section
         self._folder = folder
         self._clusters = clusters
@@ -191,11 +196,8 @@ class Relay:
         if now < self._check_at and not self._forwarder.needing_baseline and not self.restate.is_set():
             return
         self._check_at = now + _CHECK_S
-        if self._journal.takes_more(self._journal.committed_end(), self._section.buffer_bytes):
-            self._give_up(
-                f"the topic has accepted no rows for so long that more than buffer_bytes "
-                f"({self._section.buffer_bytes}) wait"
-            )
+        if self._journal.takes_more(self._journal.committed_end(), self._buffer_bytes):
+            self._give_up(f"the topic has accepted no rows for so long that more than {self._buffer_bytes} bytes wait")
         elif self._forwarder.newest_ms > wall_ms() + AHEAD_MS // 2:
             self._give_up("the clock of this host went back: what waits has times in the future")
         elif (why := self._why_restate()) is not None and now >= self._restate_not_before:
@@ -212,8 +214,8 @@ class Relay:
         if self.restate.is_set():
             return "SIGHUP was received"
         oldest_ms = forwarder.oldest_baseline_ms
-        if oldest_ms is not None and wall_ms() - oldest_ms >= 1_000 * self._section.restate_every:
-            return "relay.restate_every has passed"
+        if oldest_ms is not None and wall_ms() - oldest_ms >= BASELINE_EVERY_MS:
+            return "the newest baseline is an hour old"
         return None
 
     def stop(self) -> None:

@@ -98,7 +98,6 @@ def _topic_source(config: Config, source: CheckpointSource, ids: Mapping[str, st
     section = _section(config)
     return TopicSource(
         connection=section,
-        rows_per_batch=section.rows_per_batch,
         starting_offsets=source.starting_offsets,
         clusters={
             cluster.name: TopicCluster(
@@ -235,7 +234,7 @@ def _started(
     if not found.whole:
         return UnavailableClusterError(
             f"cluster {name}: the topic {topic} no longer has the beginning of its metadata log: set retention.ms of "
-            f"the topic above relay.restate_every, and send SIGHUP to the relay"
+            f"the topic above an hour, and send SIGHUP to the relay"
         )
     return found
 

@@ -77,7 +77,7 @@ RELAY_METRICS: tuple[MetricSpec[RelayNow], ...] = (
     ),
     MetricSpec(
         "relay_dropped_rows_total",
-        "Rows that were given up because more than buffer_bytes waited.",
+        "Rows that were given up because more than 1 GiB waited.",
         lambda relay: relay.dropped_rows,
     ),
     MetricSpec(

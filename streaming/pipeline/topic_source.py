@@ -57,12 +57,12 @@ class TopicSource:
 
     connection: Annotated[TopicSection, PlainSerializer(_plain)]
     """To the brokers; its topic is one of those that are read."""
-    rows_per_batch: int
-    """Of one batch, at most: a backlog is read in bounded batches."""
     starting_offsets: Mapping[str, Mapping[int, int]]
     """Where a new query begins, by topic and partition; other partitions are read from their start."""
     clusters: Mapping[str, TopicCluster]
     """The monitored clusters by name."""
+    rows_per_batch: int = 20_000
+    """Of one batch, at most: a backlog is read in bounded batches."""
 
     def observations(self, spark: SparkSession, files: TopicFiles) -> DataFrame:
         """Returns the stream of packed observations; `files`: of the job."""

@@ -101,7 +101,7 @@ def config_without_secrets(config: Config) -> dict[str, Plain]:
         "clusters": [
             cluster.model_dump(mode="json", include=_EXPLAINING, exclude_unset=True) for cluster in config.clusters
         ],
-        "watch": {"include": [cluster.name for cluster in config.watched]},
+        "watch": [cluster.name for cluster in config.watched],
         "thresholds": {rule: {**values} for rule, values in config.thresholds.items()},
         "rules": {rule: section.model_dump(mode="json", exclude_unset=True) for rule, section in config.rules.items()},
     }

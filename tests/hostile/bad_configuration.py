@@ -24,7 +24,7 @@ GOOD: Final[dict[str, Any]] = {
         {"slack": {"webhook_url": "https://hooks.slack.com/services/T/B/x", "min_severity": "warning"}},
         {"apprise": {"url": "ntfy://ntfy.example/topic"}},
         {"pagerduty": {"routing_key": "0123456789abcdef0123456789abcdef", "clusters": ["prod*"]}},
-        {"alertmanager": {"url": "https://alerts.example", "rules": {"include": ["*"], "exclude": ["version-drift"]}}},
+        {"alertmanager": {"url": "https://alerts.example", "rules": ["*", "!version-drift"]}},
     ],
     "heartbeat": {"url": "https://beat.example/ping", "every": "60s"},
     "otlp": {"url": "https://otel.example/v1/metrics", "attributes": {"service.name": "kraftwatch"}, "every": "60s"},

@@ -33,7 +33,7 @@ def reading_job(
     job.write_config(
         clusters=[section("test", lab)],
         source="kafka",
-        relay={**relay.section, "rows_per_batch": 500},
+        relay=relay.section,
         thresholds=thresholds,
         store=store,
         sinks=[{"webhook": {"url": f"{webhook.url}/{folder.name}", "repeat": "never", "name": "people"}}],

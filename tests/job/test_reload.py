@@ -73,7 +73,7 @@ def test_changed_file_is_reloaded_without_a_restart(lab: Lab, job: ConfiguredJob
     metrics = {"url": f"{webhook.url}/v1/metrics", "headers": {"Authorization": SECRET}, "every": 1}
     job.write_config(
         clusters=[first, second],
-        watch={"exclude": ["second"]},
+        watch=["!second"],
         thresholds=NO_ALERTS | FIRE_SOON,
         heartbeat=beat,
         otlp=metrics,

@@ -308,11 +308,10 @@ def test_more_than_the_buffer_is_given_up_and_the_log_is_read_again(
     relay = {"bootstrap": ["127.0.0.1:1"], "folder": str(tmp_path)}
     config = checked({"clusters": [section("a", kafka)], "relay": relay}, "test")
     assert config.relay is not None
-    small = config.relay.model_copy(update={"buffer_bytes": 1})
     folder = Checkpoint(folder=tmp_path)
     cluster = cluster_of(kafka)
     assert identify(cluster, 30) == kafka.cluster_id
-    running = Relay(small, folder, {"a": cluster}, "relay-of-the-test", SignalFlag())
+    running = Relay(config.relay, folder, {"a": cluster}, "relay-of-the-test", SignalFlag(), buffer_bytes=1)
     try:
 
         def given_up() -> None:
@@ -321,7 +320,7 @@ def test_more_than_the_buffer_is_given_up_and_the_log_is_read_again(
 
         eventually(given_up, within_s=60)
         assert running.now().restated >= 1
-        assert "more than buffer_bytes (1) wait: the waiting rows are given up" in caplog.text
+        assert "more than 1 bytes wait: the waiting rows are given up" in caplog.text
         assert "no broker is reachable" in (running.now().forwarder.counts.failing or "")
     finally:
         running.stop()

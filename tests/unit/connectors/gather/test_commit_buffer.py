@@ -439,12 +439,12 @@ def test_piece_at_another_position_is_refused() -> None:
         SnapshotBuffer(SnapshotId(end_offset=99, epoch=3)).receive(position=5, size=100, records=b"x")
 
 
-def test_configured_snapshot_size_is_the_limit() -> None:
+def test_a_snapshot_above_the_limit_is_refused() -> None:
     file = batch(0, 10, epoch=3)
     accepted = SnapshotBuffer(SnapshotId(end_offset=99, epoch=3), max_bytes=len(file))
     assert accepted.receive(position=0, size=len(file), records=file) == file
     refused = SnapshotBuffer(SnapshotId(end_offset=99, epoch=3), max_bytes=len(file) - 1)
-    with pytest.raises(ObservationError, match="max_snapshot_bytes"):
+    with pytest.raises(ObservationError, match="bytes are accepted"):
         refused.receive(position=0, size=len(file), records=file)
 
 

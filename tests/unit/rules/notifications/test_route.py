@@ -29,15 +29,17 @@ ABOUT_CLUSTERS = alert(
         (SERIOUS, alert(severity=Severity.CRITICAL), True),
         (Route(clusters=("prod-*", "al?ha")), GRAVE, True),
         (Route(clusters=("prod-*",)), GRAVE, False),
+        (Route(clusters=("!al*",)), GRAVE, False),
+        (Route(clusters=("!prod-*",)), GRAVE, True),
         (Route(clusters=("Alpha",)), GRAVE, False),
         (Route(rules=("no-*", "voter-?agging")), alert(rule="voter-lagging"), True),
         (Route(rules=("no-*",)), alert(rule="voter-lagging"), False),
-        (Route(excluded_rules=("voter-*",)), alert(rule="voter-lagging"), False),
-        (Route(rules=("voter-*",), excluded_rules=("*-lagging",)), alert(rule="voter-lagging"), False),
-        (Route(rules=("voter-*",), excluded_rules=("*-lagging",)), alert(rule="voter-change-stuck"), True),
+        (Route(rules=("!voter-*",)), alert(rule="voter-lagging"), False),
+        (Route(rules=("voter-*", "!*-lagging")), alert(rule="voter-lagging"), False),
+        (Route(rules=("voter-*", "!*-lagging")), alert(rule="voter-change-stuck"), True),
         # About the job itself: it matches every filter of rules, so that no sink is silent about another one.
         (Route(rules=("no-leader",)), alert(cluster="kraftwatch", cluster_id=JOB_CLUSTER_ID), True),
-        (Route(excluded_rules=("*",)), alert(cluster="kraftwatch", cluster_id=JOB_CLUSTER_ID), True),
+        (Route(rules=("!*",)), alert(cluster="kraftwatch", cluster_id=JOB_CLUSTER_ID), True),
         # About the job itself: it matches every cluster pattern, but not every severity.
         (Route(clusters=("prod-*",)), alert(cluster="kraftwatch", cluster_id=JOB_CLUSTER_ID), True),
         (Route(clusters=("prod-*",)), alert(cluster="kraftwatch"), False),
@@ -45,7 +47,7 @@ ABOUT_CLUSTERS = alert(
         # About the clusters that it lists: it is routed like theirs.
         (Route(clusters=("prod-*",)), ABOUT_CLUSTERS, True),
         (Route(clusters=("test-*",)), ABOUT_CLUSTERS, False),
-        (Route(clusters=("prod-*",), excluded_rules=("monitor-*",)), ABOUT_CLUSTERS, False),
+        (Route(clusters=("prod-*",), rules=("!monitor-*",)), ABOUT_CLUSTERS, False),
     ],
 )
 def test_matching_of_a_single_transition(route: Route, one: Alert, matches: bool) -> None:

@@ -44,7 +44,6 @@ def test_a_whole_configuration(tmp_path: Path) -> None:
             sasl_plain_username: monitor
             sasl_plain_password_file: {tmp_path / "password"}
             resolve: {{c1.example: 127.0.0.1}}
-            max_snapshot_bytes: 2_000_000
             metadata_log: no
           - {{name: 2026-11-20, bootstrap: ["c2:9093"], sasl_mechanism: ~}}
         pipeline: {{partitions: 4}}
@@ -61,9 +60,8 @@ def test_a_whole_configuration(tmp_path: Path) -> None:
     assert "sasl_plain_password" not in cluster.options, "the gatherer reads the file at each login"
     assert cluster.options["security_protocol"] == "SASL_SSL"
     assert cluster.resolve == {"c1.example": "127.0.0.1"}
-    assert (cluster.max_snapshot_bytes, cluster.log) == (2_000_000, False)
+    assert not cluster.log
     assert config.clusters[1].name == "2026-11-20", "a text, without quotation marks"
-    assert config.clusters[1].cluster().max_snapshot_bytes == 4 * 2**30
     assert config.maintenance[0].from_.hour == 22
     assert config.pipeline.spark_settings() == {"spark.sql.shuffle.partitions": "4"}
     assert config.clusters[0].vantage is Vantage.OUTSIDE

@@ -30,7 +30,7 @@ clusters:
   security_protocol: PLAINTEXT
   sasl_mechanism: null
   rules: {no-leader: {severity: warning}, broker-fenced: {enabled: true}}
-watch: {include: ["prod-*"], exclude: ["*-us"]}
+watch: ["prod-*", "!*-us"]
 thresholds: {no-leader: {hold: 7}, alerts: {clear: 3}}
 rules: {no-leader: {severity: critical}, broker-fenced: {severity: info, enabled: false}}
 """
@@ -58,12 +58,12 @@ def test_defaults_apply_to_each_cluster_and_its_own_values_win(fleet: Path) -> N
     assert us.cluster().options["sasl_plain_password"] == "of its own"
 
 
-def test_watch_selects_clusters_and_only_replaces_its_include(fleet: Path) -> None:
+def test_watch_selects_clusters_and_only_replaces_what_it_includes(fleet: Path) -> None:
     assert [section.name for section in load(fleet).watched] == ["prod-eu"]
     assert [section.name for section in resolved(fleet, only=["lab"]).watched] == ["lab"]
     with pytest.raises(UsageError, match=r"--only prod matches none of the clusters: prod-eu, prod-us, lab"):
         resolved(fleet, only=["prod"])
-    with pytest.raises(UsageError, match="watch: excludes all clusters"):
+    with pytest.raises(UsageError, match="watch: its patterns with ! leave no cluster"):
         resolved(fleet, only=["prod-us"])
 
 

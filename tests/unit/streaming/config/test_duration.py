@@ -61,7 +61,6 @@ def test_every_number_with_a_unit_of_time_accepts_all_forms() -> None:
     assert {
         "HeartbeatSection.every",
         "OtlpSection.every",
-        "RelaySection.restate_every",
         "MaintenanceSection.for_",
     } <= set(found)
     for key, field in found.items():

@@ -125,7 +125,7 @@ def test_a_sink_gets_the_page_if_one_of_its_clusters_is_blind(tmp_path: Path) ->
         Route(clusters=("a",), min_severity=Severity.CRITICAL),
         Route(clusters=("e",)),
         Route(clusters=("d",)),
-        Route(excluded_rules=("monitor-*",)),
+        Route(rules=("!monitor-*",)),
     ]
     host = MonitoredJob(tmp_path, clusters=FIVE, routes=routes)
     lose(host, "a", "b", "c")

@@ -40,6 +40,7 @@ class ClusterGatherer:
         not_before_ms: int = 0,
         known_endpoints: KnownEndpoints,
         reads_again: bool = False,
+        one_of_many: bool = False,
     ) -> None:
         """Connects to nothing yet.
 
@@ -49,6 +50,7 @@ class ClusterGatherer:
             not_before_ms: the time of the rows is not before it.
             reads_again: the log was recorded before, by a build that knew other records or not whole; it is read from
                 `start` again.
+            one_of_many: the job has many clusters.
         """
         self._cluster = cluster
         self._loop = loop
@@ -61,7 +63,7 @@ class ClusterGatherer:
         self.writer = ObservationWriter(cluster.name, publisher, self.nodes, clock=clock)
         self._last_observed_ms = last_observed_ms
         self._start = start
-        self._reads_again = reads_again
+        self._reads_again, self._one_of_many = reads_again, one_of_many
         self._log_follower: LogFollower | None = None
         self._quorum_poll: QuorumPoll | None = None
 
@@ -108,7 +110,9 @@ class ClusterGatherer:
 
     async def _follow_log(self) -> None:
         start = self._start if self._log_follower is None else self._log_follower.position
-        self._log_follower = LogFollower(self.client, self.nodes, self.writer, start=start)
+        self._log_follower = LogFollower(
+            self.client, self.nodes, self.writer, start=start, one_of_many=self._one_of_many
+        )
         await self._log_follower.run()
 
     async def _poll_leader_views(self) -> None:

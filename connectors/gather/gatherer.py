@@ -28,7 +28,7 @@ from connectors.gather.gatherer_input import (
 from connectors.gather.gatherer_stats import LoopHeartbeat, current_stats, write_stats
 from connectors.gather.log_follower import START
 from connectors.gather.node_directory import KnownEndpoints, endpoints_json, stored_endpoints
-from connectors.gather.publisher import Publisher
+from connectors.gather.publisher import TOGETHER, Publisher
 from connectors.gather.unwritten_rows import UnwrittenRows
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
@@ -178,6 +178,7 @@ class Gatherer:
             reads_again=reads_again,
             last_observed_ms=None if progress is None else progress.observed_at_ms,
             known_endpoints=stored_endpoints(self._journal.endpoints(cluster.name)),
+            one_of_many=len(self._settings.clusters) > TOGETHER,
         )
 
 

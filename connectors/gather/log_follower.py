@@ -57,7 +57,11 @@ _SNAPSHOT_REPLACED = frozenset(
 _EMPTY_ROW_S = 1.0
 _CHANGES_TOGETHER_S = 1.0
 """After a row with changes the next Fetch waits for the next of these seconds, which are those of all clusters: while
-changes keep coming, a row holds those of a second. The first change after a quiet second is read at once."""
+changes keep coming, a row holds those of a second. The first change after a quiet second is read at once.
+
+In a job of many clusters the next Fetch waits for so long after each row, also after one with NoOps only, of which an
+idle leader appends two a second: the job has the time to evaluate the changes of the others. It waits from its own
+time, so that not all clusters are read at once."""
 _PAUSE_S = 0.25
 
 
@@ -71,8 +75,9 @@ class LogFollower:
         output: ObservationWriter,
         *,
         start: FetchPosition = START,
+        one_of_many: bool = False,
     ) -> None:
-        """`start` is the position of the first fetch."""
+        """`start` is the position of the first fetch; `one_of_many`: the job has many clusters."""
         self._loop = client.loop
         self._client = client
         self._nodes = nodes
@@ -80,6 +85,7 @@ class LogFollower:
         self._buffer = CommitBuffer(start)
         self.position = start
         """The position after the last committed batch that was written."""
+        self._one_of_many = one_of_many
         self._snapshot: SnapshotBuffer | None = None
         self._snapshot_from: Address | None = None
         self._refused_snapshot: tuple[Address, SnapshotId] | None = None
@@ -284,7 +290,9 @@ class LogFollower:
             self._output.write_records(records, redacted)
             self._last_write_at = now
             caught_up = records.high_watermark is not None and records.last_offset + 1 >= records.high_watermark
-            if redacted.has_records and caught_up:
+            if caught_up and self._one_of_many and records.batches:
+                self._next_fetch_at = self._loop.now() + _CHANGES_TOGETHER_S
+            elif caught_up and redacted.has_records:
                 self._next_fetch_at = (self._loop.now() // _CHANGES_TOGETHER_S + 1) * _CHANGES_TOGETHER_S
 
     def _write_failure(self, address: Address, problem: ObservationError) -> None:

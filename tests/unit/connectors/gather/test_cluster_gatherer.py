@@ -51,7 +51,7 @@ def test_a_restarted_log_task_begins_with_a_new_follower_where_the_former_one_en
     starts: list[FetchPosition] = []
 
     class FailingFollower:
-        def __init__(self, *_: object, start: FetchPosition) -> None:
+        def __init__(self, *_: object, start: FetchPosition, **_further: object) -> None:
             starts.append(start)
             self.position = FetchPosition(offset=start.offset + 7, epoch=3)
 

@@ -91,7 +91,12 @@ def test_a_paused_log_is_not_read_until_the_pause_ends(loop: EventLoop) -> None:
 
 
 def followed(
-    loop: EventLoop, appended: Callable[[float], list[bytes]], *, for_s: float, at_once: int = 1_000
+    loop: EventLoop,
+    appended: Callable[[float], list[bytes]],
+    *,
+    for_s: float,
+    at_once: int = 1_000,
+    one_of_many: bool = False,
 ) -> tuple[ScriptedClient, RecordedOutput]:
     """Follows for some seconds the log of a leader that has appended these batches of one record by each second.
 
@@ -108,7 +113,8 @@ def followed(
 
     client, output = ScriptedClient(loop, {C1: leader}, answer_s=0.02), RecordedOutput()
     nodes = NodeDirectory(configured=(C1,), cluster_id="x")
-    run_until(loop, LogFollower(client, nodes, output).run(), lambda: False, within_s=for_s)  # type: ignore[arg-type]
+    follower = LogFollower(client, nodes, output, one_of_many=one_of_many)  # type: ignore[arg-type]
+    run_until(loop, follower.run(), lambda: False, within_s=for_s)
     return client, output
 
 
@@ -116,30 +122,42 @@ def changes(every_s: float, *, first_s: float = 0.0) -> Callable[[float], list[b
     return lambda now: [batch(at, 1, epoch=3) for at in range(max(0, int((now - first_s) / every_s + 1)))]
 
 
+@pytest.mark.parametrize("one_of_many", [False, True])
 @pytest.mark.parametrize("every_s", [0.1, 0.005, 0.37])
-def test_changes_that_keep_coming_are_fetched_once_a_second(loop: EventLoop, every_s: float) -> None:
-    client, output = followed(loop, changes(every_s), for_s=10.5)
+def test_changes_that_keep_coming_are_fetched_once_a_second(loop: EventLoop, every_s: float, one_of_many: bool) -> None:
+    client, output = followed(loop, changes(every_s), for_s=10.5, one_of_many=one_of_many)
     assert 10 <= len(output.rows) <= 12
     assert len(output.log) >= len(output.rows[-1]) * 9, "no change is left out"
     assert len(client.sent) <= len(output.rows) + 8
 
 
-def test_the_first_change_after_a_quiet_second_is_read_at_once(loop: EventLoop) -> None:
-    _, output = followed(loop, changes(60, first_s=5.25), for_s=5.4)
+@pytest.mark.parametrize("one_of_many", [False, True])
+def test_the_first_change_after_a_second_without_records_is_read_at_once(loop: EventLoop, one_of_many: bool) -> None:
+    _, output = followed(loop, changes(60, first_s=5.25), for_s=5.4, one_of_many=one_of_many)
     assert len(output.rows) == 1
 
 
-def test_a_follower_that_is_behind_does_not_pause(loop: EventLoop) -> None:
-    _, output = followed(loop, lambda _: [batch(at, 1, epoch=3) for at in range(20)], for_s=0.9, at_once=1)
+@pytest.mark.parametrize("one_of_many", [False, True])
+def test_a_follower_that_is_behind_does_not_pause(loop: EventLoop, one_of_many: bool) -> None:
+    log = [batch(at, 1, epoch=3) for at in range(20)]
+    _, output = followed(loop, lambda _: log, for_s=0.9, at_once=1, one_of_many=one_of_many)
     assert len(output.rows) == 20
 
 
-def test_noops_alone_make_no_pause(loop: EventLoop) -> None:
-    def noops(now: float) -> list[bytes]:
-        return [batch_of_records([noop()], base_offset=at, epoch=3) for at in range(int(now / 0.2))]
+def noops(now: float) -> list[bytes]:
+    return [batch_of_records([noop()], base_offset=at, epoch=3) for at in range(int(now / 0.2) + 1)]
 
+
+def test_noops_alone_make_no_pause(loop: EventLoop) -> None:
     _, output = followed(loop, noops, for_s=5.1)
     assert len(output.rows) >= 24
+
+
+def test_in_a_job_of_many_clusters_noops_are_fetched_once_a_second(loop: EventLoop) -> None:
+    client, output = followed(loop, noops, for_s=10.5, one_of_many=True)
+    assert 10 <= len(output.rows) <= 12
+    assert len(client.sent) <= len(output.rows) + 8
+    assert output.log == b"".join(noops(10.5))[: len(output.log)], "none is left out"
 
 
 def test_leader_is_found_without_addresses_in_the_responses(loop: EventLoop) -> None:

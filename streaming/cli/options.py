@@ -8,12 +8,12 @@ import os
 import pwd
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import wraps
-from inspect import Parameter, Signature, signature
+from inspect import signature
 from pathlib import Path
 from socket import gethostname
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -361,30 +361,22 @@ def job_place(checkpoint: str | None, config: Path | None) -> JobPlace:
     return JobPlace(folder=folder, store=folder)
 
 
-OptionsT = TypeVar("OptionsT", bound=GatherOptions | RecordedOptions)
-
-
-def with_options(kind: type[OptionsT]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def with_options(kind: type[GatherOptions | RecordedOptions]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Returns a decorator for a verb whose first argument is a `kind`: its fields become command-line options.
 
-    The other parameters of the function stay as they are declared.
+    They follow the other parameters of the function, which stay as they are declared.
     """
+    declared = signature(kind).parameters
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        declared = [
-            Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
-            for field in fields(kind)
-        ]
-
         @wraps(function)
         def verb(**values: Any) -> None:
-            function(kind(**{parameter.name: values.pop(parameter.name) for parameter in declared}), **values)
+            function(kind(**{name: values.pop(name) for name in declared}), **values)
 
-        _, *own = signature(function).parameters.values()
-        parameters = [*(parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in own), *declared]
-        # Typer reads both the signature and the annotations.
-        verb.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-        verb.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        own = signature(function)
+        _, *others = own.parameters.values()
+        # Typer asks `inspect.signature` for the options, which asks for this attribute (PEP 362).
+        verb.__signature__ = own.replace(parameters=[*others, *declared.values()])  # type: ignore[attr-defined]
         return verb
 
     return decorate

@@ -1,7 +1,7 @@
-"""One cluster with a million partitions: a real controller, the real job, and a small cluster for comparison.
+"""Busy clusters: a real controller, the real job, and changes of partitions, 10 a second or more.
 
-Each cluster has one controller, which is restarted on a snapshot that Kafka's classes have written, and 10 changes of
-partitions a second. The small cluster has 10,000 partitions and is measured first.
+Each cluster has one controller, which is restarted on a snapshot that Kafka's classes have written. The small cluster
+has 10,000 partitions, the large one a million.
 """
 
 import tempfile
@@ -20,9 +20,14 @@ from tests.eventually import eventually
 from tests.job.job_state import cluster_status
 from tests.kafka.large_quorum import LargeQuorum
 
-CHANGES_PER_S = 10.0
 PARTITIONS_PER_TOPIC = 10
-SIZES = {"small": 10_000, "large": 1_000_000}
+CASES = {
+    "small": (10_000, 10.0),
+    "50 a second": (10_000, 50.0),
+    "200 a second": (10_000, 200.0),
+    "large": (1_000_000, 10.0),
+}
+"""Partitions, and changes a second."""
 MEASURED_S = 20.0
 _WARM_UP_S = 60.0
 """So long Spark replays a million partitions after the driver had the verdict, and Java compiles what runs often."""
@@ -31,12 +36,12 @@ _SAMPLE_S = 2.0
 
 
 def figures() -> dict[str, dict[str, Any]]:
-    """Returns the cost of a small cluster and of a large one, by `small` and `large`."""
+    """Returns the cost of each of the cases."""
     with tempfile.TemporaryDirectory(prefix="kraftwatch-million-", ignore_cleanup_errors=True) as folder:
-        return {name: measure(Path(folder) / name, count) for name, count in SIZES.items()}
+        return {name: measure(Path(folder) / name, *case) for name, case in CASES.items()}
 
 
-def measure(folder: Path, partitions: int) -> dict[str, Any]:
+def measure(folder: Path, partitions: int, changes_per_s: float) -> dict[str, Any]:
     """Starts a controller and a job; returns seconds to the status of the whole snapshot, memory, and batches."""
     with LargeQuorum(folder / "lab") as quorum:
         quorum.load(partitions // PARTITIONS_PER_TOPIC, PARTITIONS_PER_TOPIC)
@@ -45,7 +50,7 @@ def measure(folder: Path, partitions: int) -> dict[str, Any]:
         with MemorySamples(job) as memory, job:
             verdict = await_verdict(job, quorum)
             start_cpu_s = cpu_by_role(job)
-            with quorum.changing(CHANGES_PER_S) as changes:
+            with quorum.changing(changes_per_s) as changes:
                 time.sleep(_WARM_UP_S)
                 peak_mb, cost, first, done = memory.largest_mb, JobCost(job), newest_batch(job), changes.done
                 time.sleep(MEASURED_S)

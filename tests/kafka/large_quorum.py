@@ -4,6 +4,7 @@ The cluster's brokers are registered and unfenced for hours, but do not exist: r
 """
 
 import json
+import math
 import random
 import shutil
 import subprocess
@@ -27,6 +28,8 @@ _SESSION_MS = 12 * 3_600_000
 """The brokers' sessions: nobody sends their heartbeats."""
 _CHANGEABLE = 2_000
 _SEED = 7
+_CHANGES_PER_THREAD = 20
+"""A second: a request takes 30 ms until its record is on the disk."""
 _PROPERTIES = {"broker.session.timeout.ms": str(_SESSION_MS), "auto.leader.rebalance.enable": "false"}
 
 
@@ -107,16 +110,23 @@ class LargeQuorum(Lab):
 
 
 class PartitionChanges:
-    """Changes partitions in a thread until `end`."""
+    """Changes partitions in threads until `end`, each of them its own partitions."""
 
     def __init__(self, quorum: LargeQuorum, per_second: float) -> None:
-        self.done = 0
-        """Changes that the controller has accepted."""
-        self._quorum, self._interval_s = quorum, 1 / per_second
+        self._quorum = quorum
         self._ended = threading.Event()
         self._failure: Exception | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        threads = math.ceil(per_second / _CHANGES_PER_THREAD)
+        self._interval_s = threads / per_second
+        self._done = [0] * threads
+        self._threads = [threading.Thread(target=self._run, args=(number,), daemon=True) for number in range(threads)]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def done(self) -> int:
+        """Changes that the controller has accepted."""
+        return sum(self._done)
 
     def end(self) -> None:
         """Ends the changes.
@@ -125,21 +135,22 @@ class PartitionChanges:
             LabError: the controller has refused one.
         """
         self._ended.set()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
         if self._failure is not None:
             raise self._failure
 
-    def _run(self) -> None:
-        chosen = random.Random(_SEED)
-        due = time.monotonic()
+    def _run(self, number: int) -> None:
+        chosen, own = random.Random(_SEED), range(number, len(self._quorum.changeable), len(self._threads))
+        due = time.monotonic() + self._interval_s * number / len(self._threads)
         while not self._ended.wait(max(0.0, due - time.monotonic())):
             due += self._interval_s
             try:
-                self._quorum.change(chosen.randrange(len(self._quorum.changeable)))
+                self._quorum.change(chosen.choice(own))
             except Exception as error:  # noqa: BLE001 - raised by `end`
                 self._failure = error
                 return
-            self.done += 1
+            self._done[number] += 1
 
 
 def write_snapshot(folder: Path, topics: int, partitions: int, voters: str) -> Sequence[dict[str, Any]]:

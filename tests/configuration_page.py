@@ -3,7 +3,6 @@
 The keys, defaults and meanings come from the models.
 """
 
-from collections.abc import Container
 from enum import Enum
 from typing import Any
 
@@ -66,20 +65,19 @@ def model_table(model: type[BaseModel], excluded: type[BaseModel] | None) -> str
     if excluded is PeopleSection and issubclass(model, LoginSection):
         known |= set(LoginSection.model_fields)
     rows = [
-        " ".join(f"| {key(name, field, model.model_fields)}{mark(model, name)} | {meaning(field)} |".split())
+        " ".join(f"| {key(name, field)}{mark(model, name)} | {meaning(field)} |".split())
         for name, field in model.model_fields.items()
-        if name not in known and name.removesuffix("_file") not in model.model_fields.keys() - {name}
+        if name not in known
     ]
     return table("| key | meaning |", rows) if rows else ""
 
 
-def key(name: str, field: FieldInfo, names: Container[str]) -> str:
-    """Returns a key with its default as it is written in YAML, and the key of its file where it is a secret."""
+def key(name: str, field: FieldInfo) -> str:
+    """Returns a key with its default as it is written in YAML."""
     written = field.alias or name
     if field.is_required():
         return f"`{written}` (required)"
-    value = f"`{written}{default(field)}`"
-    return f"{value}, `{name}_file`" if f"{name}_file" in names else value
+    return f"`{written}{default(field)}`"
 
 
 def mark(model: type[BaseModel], name: str) -> str:

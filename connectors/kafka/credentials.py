@@ -58,7 +58,7 @@ def sasl_password(options: Mapping[str, Any]) -> Mapping[str, str]:
     file = options.get("sasl_plain_password_file")
     if file is None:
         return {}
-    return {"sasl_plain_password": _secret("sasl_plain_password_file", str(file), Reason.NOT_AUTHENTICATED)}
+    return {"sasl_plain_password": _secret("sasl_plain_password", str(file), Reason.NOT_AUTHENTICATED)}
 
 
 def uses_tls(options: Mapping[str, Any]) -> bool:
@@ -159,7 +159,7 @@ def _load_client_certificate(context: ssl.SSLContext, options: Mapping[str, Any]
     certificate, key = str(options["ssl_certfile"]), options.get("ssl_keyfile")
     key_password, file = options.get("ssl_password"), options.get("ssl_password_file")
     if file is not None:
-        key_password = _secret("ssl_password_file", str(file), Reason.TLS_FAILED)
+        key_password = _secret("ssl_password", str(file), Reason.TLS_FAILED)
     try:
         # Never None: OpenSSL would prompt on the terminal.
         context.load_cert_chain(certificate, key, password=str(key_password or ""))
@@ -169,7 +169,7 @@ def _load_client_certificate(context: ssl.SSLContext, options: Mapping[str, Any]
         key_file = certificate if key is None else str(key)
         detail = f"ssl_certfile {certificate} and its key {key_file} cannot be read as PEM"
         if b"ENCRYPTED" in Path(key_file).read_bytes():
-            why = "ssl_password_file is missing" if key_password is None else "ssl_password does not decrypt it"
+            why = "ssl_password is missing" if key_password is None else "ssl_password does not decrypt it"
             detail = f"the key in {key_file} is encrypted and {why}"
         raise ObservationError(Reason.TLS_FAILED, detail) from problem
 

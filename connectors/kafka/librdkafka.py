@@ -62,13 +62,13 @@ def settings(config: TopicSection) -> dict[str, Any]:
         "ssl.certificate.location": config.ssl_certfile,
         "ssl.key.location": config.ssl_keyfile,
         "ssl.crl.location": config.ssl_crlfile,
-        "ssl.key.password": config.secret("ssl_password"),
+        "ssl.key.password": config.ssl_password,
         "ssl.endpoint.identification.algorithm": None if config.ssl_check_hostname else "none",
         "sasl.mechanism": config.sasl_mechanism,
         "sasl.username": config.sasl_plain_username,
-        "sasl.password": config.secret("sasl_plain_password"),
+        "sasl.password": config.sasl_plain_password,
     }
-    token = config.secret("sasl_oauth_token")
+    token = config.login_secrets.get("sasl_oauth_token_file")
     if token is not None:
         token.read()
         required["oauth_cb"] = lambda _: (token.read(), time.time() + _TOKEN_LASTS_S)

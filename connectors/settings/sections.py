@@ -5,11 +5,11 @@
 
 import difflib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -20,7 +20,9 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
-    SecretStr,
+    PlainSerializer,
+    PlainValidator,
+    SerializationInfo,
     WithJsonSchema,
     model_validator,
 )
@@ -37,7 +39,6 @@ BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _FORM = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?(?:e\+?0?[0-9])?)([smhd]?)")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_FILE = "_file"
 _SCHEMA_PATTERN = "^[0-9]+([.][0-9]+)?(e[+]?[0-9]+)?[smhd]?$"
 
 
@@ -194,60 +195,73 @@ Bootstrap = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_chec
 """HOST:PORT of nodes that are contacted first."""
 
 
-class SecretsSection(Section):
-    """A section with secrets: each is given under its key, or in a file that the key with `_file` names."""
-
-    @model_validator(mode="after")
-    def _one_of_each(self) -> "SecretsSection":
-        for key in type(self).model_fields:
-            text = key.removesuffix(_FILE)
-            if key != text and getattr(self, key) is not None and getattr(self, text, None) is not None:
-                raise ValueError(f"give {text} or {key}, not both")
-        return self
-
-    def secret(self, key: str) -> Secret | None:
-        """Returns the secret of a key, given directly or as a file; None without one."""
-        return secret_of(getattr(self, key, None), getattr(self, key + _FILE))
-
-    def required_secret(self, key: str) -> Secret:
-        """Returns the secret of a key, given directly or as a file. Raises ValueError if neither is given."""
-        secret = self.secret(key)
-        if secret is None:
-            raise ValueError(f"{key} (or {key}{_FILE}) is missing")
-        return secret
+def _secret(value: Any) -> Any:
+    """Returns the secret that a text or `{file: PATH}` stands for."""
+    match value:
+        case str():
+            return Secret(text=value)
+        case {"file": str() | Path() as file, **more} if not more:
+            return Secret(file=Path(file))
+        case Secret():
+            return value
+        case _:
+            raise ValueError("expected a text, or {file: PATH}")
 
 
-class HttpSection(SecretsSection):
+def _as_written(secret: Secret, info: SerializationInfo) -> Any:
+    """Returns what `_secret` reads: a secret is not for JSON."""
+    return "***" if info.mode_is_json() else secret.text if secret.file is None else {"file": secret.file}
+
+
+ConfiguredSecret: TypeAlias = Annotated[
+    Secret,
+    PlainValidator(_secret),
+    PlainSerializer(_as_written),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "format": "password", "writeOnly": True},
+                {
+                    "type": "object",
+                    "properties": {"file": {"type": "string", "format": "path"}},
+                    "required": ["file"],
+                    "additionalProperties": False,
+                },
+            ]
+        }
+    ),
+]
+"""A secret: a text, or `{file: PATH}` of a file with only the secret, which is read at each use."""
+
+
+def checked_text(problem: Callable[[str], str | None]) -> AfterValidator:
+    """Refuses a secret that is given as a text with something wrong; `problem` returns a sentence without the text."""
+
+    def checked(value: Secret) -> Secret:
+        found = None if value.text is None else problem(value.text)
+        if found is not None:
+            raise ValueError(found)
+        return value
+
+    return AfterValidator(checked)
+
+
+SecretUrl: TypeAlias = Annotated[ConfiguredSecret, checked_text(url_problem)]
+"""The URL of a web server, of which only the host is ever printed."""
+
+
+class HttpSection(Section):
     """The keys of an HTTP server to which documents are sent."""
 
-    url: SecretStr | None = None
+    url: SecretUrl
     """https://HOST/PATH; only the host is ever printed."""
-    url_file: Path | None = None
-    headers: Mapping[str, SecretStr] = Field(default_factory=dict)
-    """Further headers, such as `Authorization`."""
-    header_files: Mapping[str, Path] = Field(default_factory=dict)
-    """Further headers with each value in a file."""
+    headers: Mapping[str, ConfiguredSecret] = Field(default_factory=dict)
+    """Further headers, such as `Authorization`; each value is a secret."""
     ca_file: Path | None = None
     """PEM: trusted certificate authorities instead of the system's."""
 
-    @model_validator(mode="after")
-    def _one_server(self) -> "HttpSection":
-        self.required_secret("url")
-        problem = None if self.url is None else url_problem(self.url.get_secret_value())
-        if problem is not None:
-            raise placed_error(problem, "url")
-        twice = {name.lower() for name in self.headers} & {name.lower() for name in self.header_files}
-        if twice:
-            raise ValueError(f"the header {min(twice)} is in headers and in header_files: give it once")
-        return self
 
-    def all_headers(self) -> Sequence[tuple[str, Secret]]:
-        """Returns the further headers, given directly or as files."""
-        given = ((name, Secret(text=text.get_secret_value())) for name, text in self.headers.items())
-        return (*given, *((name, Secret(file=file)) for name, file in self.header_files.items()))
-
-
-class LoginSection(SecretsSection):
+class LoginSection(Section):
     """The keys of TLS and SASL."""
 
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
@@ -258,10 +272,8 @@ class LoginSection(SecretsSection):
     """PEM: the client certificate, where the listener requires one (mutual TLS)."""
     ssl_keyfile: Path | None = None
     """PEM: the private key of the client certificate."""
-    ssl_password: SecretStr | None = None
+    ssl_password: ConfiguredSecret | None = None
     """The password of the private key."""
-    ssl_password_file: Path | None = None
-    """A file with only the password, read at each connection; not together with ssl_password."""
     ssl_crlfile: Path | None = None
     """PEM: the revoked certificates."""
     ssl_check_hostname: bool = True
@@ -270,12 +282,21 @@ class LoginSection(SecretsSection):
     """The login mechanism; required with SASL_PLAINTEXT and SASL_SSL."""
     sasl_plain_username: str | None = None
     """For PLAIN and SCRAM."""
-    sasl_plain_password: SecretStr | None = None
+    sasl_plain_password: ConfiguredSecret | None = None
     """For PLAIN and SCRAM."""
-    sasl_plain_password_file: Path | None = None
-    """A file with only the password, read at each login; not together with sasl_plain_password."""
     sasl_oauth_token_file: Path | None = None
     """A file with an OAUTHBEARER token, read at each login."""
+
+    @property
+    def login_secrets(self) -> Mapping[str, Secret]:
+        """The secrets that are given, by their keys."""
+        token = self.sasl_oauth_token_file
+        given = {
+            "ssl_password": self.ssl_password,
+            "sasl_plain_password": self.sasl_plain_password,
+            "sasl_oauth_token_file": None if token is None else Secret(file=token),
+        }
+        return {key: secret for key, secret in given.items() if secret is not None}
 
     def check_login(self) -> None:
         """Checks that the keys fit together: otherwise the cluster would refuse the login later.
@@ -295,13 +316,9 @@ class LoginSection(SecretsSection):
             )
         if self.sasl_mechanism == "OAUTHBEARER" and self.sasl_oauth_token_file is None:
             raise ValueError("sasl_mechanism OAUTHBEARER needs sasl_oauth_token_file")
-        password = self.sasl_plain_password or self.sasl_plain_password_file
         by_password = self.sasl_mechanism in BY_PASSWORD
-        if by_password and not (self.sasl_plain_username and password):
-            raise ValueError(
-                f"sasl_mechanism {self.sasl_mechanism} needs sasl_plain_username and sasl_plain_password "
-                "(or sasl_plain_password_file)"
-            )
+        if by_password and not (self.sasl_plain_username and self.sasl_plain_password):
+            raise ValueError(f"sasl_mechanism {self.sasl_mechanism} needs sasl_plain_username and sasl_plain_password")
 
 
 NAME_CHARACTERS = "letters, digits, '.', '_' and '-'"
@@ -324,13 +341,6 @@ class TopicSection(LoginSection):
                 "sasl_mechanism GSSAPI is not supported for topics: the wheel of confluent-kafka does not contain it"
             )
         return self
-
-
-def secret_of(text: SecretStr | None, file: Path | None) -> Secret | None:
-    """Returns the secret of a key and its `_file` twin; None if neither is given."""
-    if text is None and file is None:
-        return None
-    return Secret(text=None if text is None else text.get_secret_value(), file=file)
 
 
 def unmatched(pattern: str, known: Collection[str], what: str) -> str | None:

@@ -9,15 +9,14 @@ import smtplib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import requests
-from pydantic import SecretStr, model_validator
 
 from connectors.errors import UsageError
 from connectors.process.extras import Extra, require
 from connectors.settings.secret import Secret, excerpt
+from connectors.settings.sections import ConfiguredSecret
 from connectors.sinks.bounded_http import Bound, BoundedAdapter, bounded
 from connectors.sinks.bounded_mail import BoundedSmtp, BoundedSmtpTls
 from connectors.sinks.http_request import LATE, HttpResponse, outcome_of_response, url_secrets
@@ -64,18 +63,12 @@ class AppriseSection(PeopleSection):
     text_key = "url"
     expected = "the recipients of {name} get two messages: firing and resolved"
 
-    url: SecretStr | None = None
+    url: ConfiguredSecret
     """An Apprise URL such as `tgram://TOKEN/CHAT`; only its scheme is ever printed."""
-    url_file: Path | None = None
-
-    @model_validator(mode="after")
-    def _whole(self) -> "AppriseSection":
-        self.required_secret("url")
-        return self
 
     def default_name(self) -> str:
         """Returns the name in the ledger."""
-        return f"apprise:{_schema_of(self.required_secret('url'))}"
+        return f"apprise:{_schema_of(self.url)}"
 
     def open(self, links: MessageLinks, store: StorePlace) -> "AppriseSink":
         """Opens the sink."""
@@ -89,7 +82,7 @@ class AppriseSink(SerialSink[tuple[str, str]]):
         """Reads the URL once, so that an invalid one is reported at start-up, as a missing Apprise is."""
         super().__init__(section.options)
         require(Extra.APPRISE, f"the sink {self.options.name}")
-        self._url = section.required_secret("url")
+        self._url = section.url
         self._links = links
         _client(self._url)
 

@@ -8,9 +8,10 @@ at any time. A file that the sink creates is readable by its owner alone; an exi
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 from pydantic import field_validator
 
@@ -32,7 +33,6 @@ class JsonlSection(SinkSection):
     """A file with one line per transition."""
 
     form = "jsonl:PATH"
-    text_key = "path"
     expected = f"{{section.path}} has two new lines with rule {TEST_RULE}: firing and resolved"
     mode = DeliveryMode.TRANSITIONS
 
@@ -42,6 +42,11 @@ class JsonlSection(SinkSection):
     @classmethod
     def _home(cls, value: Path) -> Path:
         return value.expanduser()
+
+    @classmethod
+    def keys_of_text(cls, text: str) -> Mapping[str, Any]:
+        """Returns the path."""
+        return {"path": text}
 
     def default_name(self) -> str:
         """Returns the name in the ledger."""

@@ -20,7 +20,7 @@ from requests.utils import get_environ_proxies, select_proxy
 
 from connectors.errors import StoreError, UnavailableStoreError, UsageError
 from connectors.settings.secret import Secret
-from connectors.settings.sections import Duration, Form, SecretsSection, url_problem
+from connectors.settings.sections import Duration, Form, Section, url_problem
 from connectors.sinks.http_request import error_text, tls_context
 from connectors.sinks.sink import DeliveryMode, DeliveryOptions, Sink
 from connectors.store.store_place import StorePlace
@@ -33,7 +33,6 @@ from rules.notifications.route import Route
 TIMEOUT_S = 5.0
 TEST_RULE = "test"
 """In place of a rule's id in a test notification."""
-_FILE = "_file"
 _REPEAT_S = 4 * 3_600.0
 _LOG = logging.getLogger(__name__)
 ValueT = TypeVar("ValueT")
@@ -124,7 +123,7 @@ _SINK_NAME = Form(
 )
 
 
-class SinkSection(SecretsSection, ABC):
+class SinkSection(Section, ABC):
     """The keys of every kind of sink, and what the kind supplies."""
 
     form: ClassVar[str]
@@ -132,7 +131,7 @@ class SinkSection(SecretsSection, ABC):
     expected: ClassVar[str]
     """What `expectation` returns, with `{name}`, `{severity}` and keys as `{section.KEY}`."""
     text_key: ClassVar[str | None] = None
-    """The key that the text after the kind sets; a secret may be in a file: `@FILE`."""
+    """The key of the secret that the text after the kind sets, or its file: `@FILE`."""
     mode: ClassVar[DeliveryMode] = DeliveryMode.INCIDENTS
     fixed_repeat_s: ClassVar[float | None] = None
     """The repeat interval of a kind that people cannot set: an incident that is not sent again ends there by itself."""
@@ -158,8 +157,7 @@ class SinkSection(SecretsSection, ABC):
         Raises ValueError if the kind does not take this text, which may be a secret.
         """
         assert cls.text_key is not None
-        file = cls.text_key + _FILE
-        return {file: text[1:]} if text.startswith("@") and file in cls.model_fields else {cls.text_key: text}
+        return {cls.text_key: {"file": text[1:]} if text.startswith("@") else text}
 
     @property
     def kind(self) -> str:

@@ -10,14 +10,11 @@ Documents are sent per incident; a receiver that needs each transition reads a j
 import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from urllib.parse import urlsplit
-
-from pydantic import SecretStr
 
 from connectors.errors import UsageError
 from connectors.settings.secret import Secret
-from connectors.settings.sections import HttpSection, url_problem
+from connectors.settings.sections import ConfiguredSecret, HttpSection, url_problem
 from connectors.sinks.alert_json import compact_json, to_object
 from connectors.sinks.http_request import outcome_of_response, post
 from connectors.sinks.sink import Outcome, SerialSink
@@ -38,13 +35,12 @@ class WebhookSection(PeopleSection, HttpSection):
     text_key = "url"
     expected = f"{{name}} received two documents with rule {TEST_RULE}: firing and resolved"
 
-    signing_key: SecretStr | None = None
+    signing_key: ConfiguredSecret | None = None
     """The key that signs each document: header X-Kraftwatch-Signature."""
-    signing_key_file: Path | None = None
 
     def default_name(self) -> str:
         """Returns the name in the ledger."""
-        return f"webhook:{host_of(self.required_secret('url'))}"
+        return f"webhook:{host_of(self.url)}"
 
     def open(self, links: MessageLinks, store: StorePlace) -> "WebhookSink":
         """Opens the sink."""
@@ -52,7 +48,7 @@ class WebhookSection(PeopleSection, HttpSection):
 
     def servers(self) -> Sequence[SinkServer]:
         """Returns the server of the URL."""
-        return [url_server(self.required_secret("url"), self.ca_file)]
+        return [url_server(self.url, self.ca_file)]
 
 
 class WebhookSink(SerialSink[bytes]):
@@ -61,8 +57,8 @@ class WebhookSink(SerialSink[bytes]):
     def __init__(self, section: WebhookSection, links: MessageLinks) -> None:
         """Reads the secrets once, so that a missing one is reported at start-up."""
         super().__init__(section.options)
-        self._url, self._ca_file = section.required_secret("url"), section.ca_file
-        self._further_headers, self._signing_key = section.all_headers(), section.secret("signing_key")
+        self._url, self._ca_file = section.url, section.ca_file
+        self._further_headers, self._signing_key = tuple(section.headers.items()), section.signing_key
         self._links = links
         host_of(self._url)
         for secret in self._secrets():

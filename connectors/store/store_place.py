@@ -45,7 +45,7 @@ def check_url(url: str) -> None:
     if parts.scheme not in _SCHEMES:
         raise ValueError("should begin with postgresql://")
     if parts.password is not None:
-        raise ValueError("must not contain a password: give it in store_password or store_password_file")
+        raise ValueError("must not contain a password: give it in store_password")
     if not parts.path.strip("/"):
         raise ValueError("names no database: postgresql://USER@HOST:PORT/DATABASE")
     unknown = sorted(parse_qs(parts.query, keep_blank_values=True).keys() - set(_OPTIONS))

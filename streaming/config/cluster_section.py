@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from connectors.errors import UsageError
 from connectors.kafka.cluster_connection import ClusterConnection
@@ -91,9 +91,7 @@ ClusterId = Annotated[str, AfterValidator(_checked)]
 """The id of a Kafka cluster."""
 
 
-_FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile", "sasl_oauth_token_file")
-_SECRET_FILES = ("sasl_plain_password_file", "ssl_password_file")
-"""Files that are read at each login."""
+_FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
 _NAME = Form(r"^[A-Za-z0-9][A-Za-z0-9._-]*$", f"write {NAME_CHARACTERS}, beginning with a letter or a digit")
 _OPTIONS = (*LoginSection.model_fields, "sasl_kerberos_service_name", "sasl_kerberos_domain_name")
 """The keys of the connection and the login, which the client takes under the same names."""
@@ -162,11 +160,10 @@ class ClusterSection(ClusterDefaults):
             path = getattr(self, name)
             if path is not None:
                 readable(path, f"cluster {self.name}: {name}")
-        for name in _SECRET_FILES:
-            if (file := getattr(self, name)) is not None:
-                # The gatherer reads it at each login: an error is reported now and with its key.
-                Secret(file=file).check(f"cluster {self.name}: {name}")
-        options = {name: _plain(value) for name in _OPTIONS if (value := getattr(self, name)) is not None}
+        for name, secret in self.login_secrets.items():
+            # The gatherer reads it at each login: an error is reported now and with its key.
+            secret.check(f"cluster {self.name}: {name}")
+        options = dict(_option(name, value) for name in _OPTIONS if (value := getattr(self, name)) is not None)
         return ClusterConnection(
             name=self.name,
             bootstrap=tuple(host_port(address) for address in self.bootstrap),
@@ -187,7 +184,8 @@ class ClusterSection(ClusterDefaults):
             ) from None
 
 
-def _plain(value: SecretStr | Path | str | bool) -> str | bool:  # noqa: FBT001 - the value of a key
-    if isinstance(value, SecretStr):
-        return value.get_secret_value()
-    return str(value) if isinstance(value, Path) else value
+def _option(name: str, value: Secret | Path | str | bool) -> tuple[str, str | bool]:  # noqa: FBT001 - the value of a key
+    """Returns what the client takes: kraftwatch's own option for the file of a secret, kafka-python's for the rest."""
+    if isinstance(value, Secret):
+        return (name, value.read()) if value.file is None else (f"{name}_file", str(value.file))
+    return name, str(value) if isinstance(value, Path) else value

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from rules.finding import Thresholds
     from streaming.replay.cluster_settings import ClusterSettings
 
-_FILE = "_file"
-
 
 class ClustersConfig(Section):
     """The clusters, and how the rules are evaluated for them."""
@@ -92,11 +90,8 @@ class ClustersConfig(Section):
 
 
 def _with_defaults(section: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a cluster's keys with the defaults added. A secret replaces a default secret file, and vice versa."""
-    # A key that is no text is reported as an unknown one.
-    own_keys = {str(key).removesuffix(_FILE) for key in section}
-    added = {key: value for key, value in defaults.items() if str(key).removesuffix(_FILE) not in own_keys}
+    """Returns a cluster's keys with the defaults added."""
     own, common = section.get("resolve"), defaults.get("resolve")
     if isinstance(own, Mapping) and isinstance(common, Mapping):
         section = {**section, "resolve": {**common, **own}}
-    return {**added, **section}
+    return {**defaults, **section}

@@ -44,7 +44,7 @@ def _contradictions_of_places(config: Config) -> Iterator[Mistake]:
     if config.work_dir is not None and config.source != "kafka":
         sentence = "needs source: kafka, because a gatherer's observations are in the same folder as Spark's files"
         yield ("work_dir",), f"{sentence}: add source and relay, or give a folder as checkpoint, alone"
-    if config.store is None and (config.store_password or config.store_password_file):
+    if config.store is None and config.store_password is not None:
         yield ("store",), "is missing, but its password is given: a SQLite file has no password"
 
 

@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from pydantic import SecretStr
-
 from connectors.errors import UsageError
+from connectors.settings.secret import Secret
 from connectors.settings.sections import Section, host_port, readable
 from rules.formatting import and_join
 from streaming.config.cluster_section import ClusterSection
@@ -56,11 +55,13 @@ def open_page(config: Config) -> str | None:
     )
 
 
-def configured_secrets(value: object, key: str = "") -> Iterator[tuple[str, Path | SecretStr]]:
+def configured_secrets(value: object, key: str = "") -> Iterator[tuple[str, Path | Secret]]:
     """Yields each secret and each file with a secret, after its key."""
     match value:
-        case Path() | SecretStr():
+        case Path():
             yield key, value
+        case Secret():
+            yield key, value.file or value
         case Section():
             place = f"cluster {value.name}: " if isinstance(value, ClusterSection) else f"{key}." if key else ""
             for name in type(value).model_fields:
@@ -83,7 +84,7 @@ def _secrets_in(file: Path, config: Config) -> Sequence[str]:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return ()
-    inline = {key: one.get_secret_value() for key, one in configured_secrets(config) if isinstance(one, SecretStr)}
+    inline = {key: one.text for key, one in configured_secrets(config) if isinstance(one, Secret)}
     return [key for key, secret in inline.items() if secret and secret in text]
 
 
@@ -124,11 +125,9 @@ def _file_checks(config: Config) -> Iterator[Callable[[], object]]:
     if (relay := config.relay) is not None:
         files = {key: getattr(relay, key) for key in ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")}
         yield from (partial(readable, path, f"relay.{key}") for key, path in files.items() if path is not None)
-        for key in ("sasl_plain_password", "ssl_password", "sasl_oauth_token"):
-            if (secret := relay.secret(key)) is not None:
-                yield partial(secret.check, f"relay.{key}_file")
-    if config.heartbeat is not None and config.heartbeat.url_file is not None:
-        yield partial(readable, config.heartbeat.url_file, "heartbeat.url_file")
+        yield from (partial(secret.check, f"relay.{key}") for key, secret in relay.login_secrets.items())
+    if config.heartbeat is not None:
+        yield partial(config.heartbeat.url.check, "heartbeat.url")
     if (target := config.otlp_target()) is not None:
         yield target.check
     page = config.page_access()

@@ -15,7 +15,7 @@ from streaming.config import Config
 log = logging.getLogger(__name__)
 
 FIXED = (
-    *("checkpoint", "work_dir", "store", "store_password", "store_password_file"),
+    *("checkpoint", "work_dir", "store", "store_password"),
     *("source", "relay", "master", "spark", "pipeline"),
     *("listen", "listen_certfile", "listen_keyfile", "listen_token_file", "listen_read_token_file", "log_format"),
     "listen_witness_token_file",

@@ -6,22 +6,23 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, Field
 
 from connectors.process.json_log import LogFormat
 from connectors.settings.secret import Secret
 from connectors.settings.sections import (
+    ConfiguredSecret,
     Duration,
     DurationOrZero,
     Form,
     HttpSection,
     LocalFolder,
-    SecretsSection,
+    SecretUrl,
     Section,
     ValidUrl,
+    checked_text,
     host_port,
     uri_scheme,
-    url_problem,
 )
 from connectors.sinks.console import ConsoleSection
 from connectors.sinks.sink_config import MessageLinks
@@ -35,39 +36,24 @@ from streaming.metrics.otlp import OtlpTarget, metrics_url_problem
 from streaming.web.page_access import PageAccess
 
 
-class HeartbeatSection(SecretsSection):
+class HeartbeatSection(Section):
     """A service that alarms when requests stop: healthchecks.io, Dead Man's Snitch, a cron monitor."""
 
-    url: SecretStr | None = None
+    url: SecretUrl
     """Requested by GET while batches complete and the gatherer runs, and while the job starts. A secret: its owner can
     suppress the alarm."""
-    url_file: Path | None = None
-    """A file with only the URL, read at each heartbeat; not together with url."""
     every: Duration = 60.0
     """Time between two heartbeats. Let the service wait for three of them."""
 
-    @field_validator("url")
-    @classmethod
-    def _url(cls, value: SecretStr | None) -> SecretStr | None:
-        problem = None if value is None else url_problem(value.get_secret_value())
-        if problem is not None:
-            raise ValueError(problem)
-        return value
-
-    @model_validator(mode="after")
-    def _one_url(self) -> "HeartbeatSection":
-        self.required_secret("url")
-        return self
-
     def schedule(self) -> HeartbeatSchedule:
         """Returns URL and interval."""
-        return HeartbeatSchedule(url=self.required_secret("url"), every_s=self.every)
+        return HeartbeatSchedule(url=self.url, every_s=self.every)
 
 
 class OtlpSection(HttpSection):
     """A receiver of the metrics by OTLP (protobuf over HTTP), such as an OpenTelemetry collector."""
 
-    url: SecretStr | None = None
+    url: Annotated[ConfiguredSecret, checked_text(metrics_url_problem)]
     """The whole URL to which metrics are posted: that of a collector is `http://HOST:4318/v1/metrics`."""
     attributes: Mapping[str, str] = Field(default_factory=dict)
     """Further attributes of the resource, or other values of `service.name` (`kraftwatch`, of a relay
@@ -75,19 +61,11 @@ class OtlpSection(HttpSection):
     every: Duration = 60.0
     """Time between two messages."""
 
-    @field_validator("url")
-    @classmethod
-    def _url(cls, value: SecretStr | None) -> SecretStr | None:
-        problem = None if value is None else metrics_url_problem(value.get_secret_value())
-        if problem is not None:
-            raise ValueError(problem)
-        return value
-
     def target(self) -> OtlpTarget:
         """Returns what is sent where."""
         return OtlpTarget(
-            url=self.required_secret("url"),
-            headers=self.all_headers(),
+            url=self.url,
+            headers=tuple(self.headers.items()),
             ca_file=self.ca_file,
             attributes=self.attributes,
             every_s=self.every,
@@ -146,7 +124,7 @@ def _parsed_by(parse: Callable[[str], object]) -> AfterValidator:
     return AfterValidator(checked)
 
 
-class Config(ClustersConfig, SecretsSection):
+class Config(ClustersConfig):
     """The configuration of `kraftwatch run`."""
 
     checkpoint: Annotated[str, AfterValidator(checkpoint_place)] = "kraftwatch-checkpoint"
@@ -157,10 +135,8 @@ class Config(ClustersConfig, SecretsSection):
     store: Annotated[str, _parsed_by(check_url)] | None = None
     """`postgresql://USER@HOST:PORT/DATABASE`: where alerts, their delivery, silences and what sinks remember are
     stored, with verified TLS unless `?sslmode=` says otherwise; default: a SQLite file in the checkpoint folder."""
-    store_password: SecretStr | None = None
+    store_password: ConfiguredSecret | None = None
     """The password of the user in store."""
-    store_password_file: Path | None = None
-    """A file with only that password, read at each connection; not together with store_password."""
     source: Literal["gatherer", "kafka"] = "gatherer"
     """`gatherer`: the job queries the clusters itself. `kafka`: it reads the topic that `kraftwatch relay` writes."""
     relay: RelaySection | None = None
@@ -223,7 +199,7 @@ class Config(ClustersConfig, SecretsSection):
         """Returns the server of the store; None if it is a file in the job's folder."""
         if self.store is None:
             return None
-        return PostgresPlace(url=self.store, password=self.secret("store_password"))
+        return PostgresPlace(url=self.store, password=self.store_password)
 
     @property
     def store_place(self) -> StorePlace:

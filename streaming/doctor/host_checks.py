@@ -84,7 +84,7 @@ def check_heartbeat(config: Config) -> Iterator[CheckResult]:
     try:
         server = url_server(config.heartbeat.schedule().url)
     except UsageError as error:
-        yield _result("heartbeat", "url", FAILS, str(error), "correct heartbeat.url or heartbeat.url_file")
+        yield _result("heartbeat", "url", FAILS, str(error), "correct heartbeat.url")
         return
     yield _reached(MACHINE, "heartbeat", server, server.problem(), FAILS, _HEARTBEAT_FIX)
 

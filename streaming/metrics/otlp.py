@@ -71,12 +71,12 @@ class OtlpTarget:
             UsageError: the extra is not installed, or a file cannot be used.
         """
         require(Extra.OTLP, "otlp")
-        self.url.check("otlp.url_file")
+        self.url.check("otlp.url")
         problem = metrics_url_problem(self.url.read())
         if problem is not None:
             raise UsageError(f"otlp.url{self.url.place}: {problem}")
         for name, value in self.headers:
-            value.check(f"otlp.header_files.{name}")
+            value.check(f"otlp.headers.{name}")
         if self.ca_file is not None:
             readable(self.ca_file, "otlp.ca_file")
             try:

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
 
 import pyarrow as pa
-from pydantic import PlainSerializer, SecretStr, TypeAdapter
+from pydantic import PlainSerializer, TypeAdapter
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
+from connectors.settings.secret import Secret
 from connectors.settings.sections import TopicSection
 from streaming.pipeline.schema import PACKED
 from streaming.pipeline.source import BYTES_PER_BATCH, arrow_stream, read_arrow_stream
@@ -45,8 +46,8 @@ def _plain(section: TopicSection) -> Mapping[str, Any]:
     found: dict[str, Any] = {}
     for name in TopicSection.model_fields:
         value = getattr(section, name)
-        if isinstance(value, SecretStr):
-            value = value.get_secret_value()
+        if isinstance(value, Secret):
+            value = value.text if value.file is None else {"file": str(value.file.absolute())}
         found[name] = str(value.absolute()) if isinstance(value, Path) else value
     return found
 

@@ -140,7 +140,7 @@ def manifests(changed: dict[str, Any], secret: dict[str, str], authority: str) -
     yield {**ours, "stringData": {**ours["stringData"], **secret}}
     ours = of_kind("ConfigMap", SPARK_JOB)
     config = yaml.safe_load(ours["data"]["kraftwatch.yaml"])
-    del config["store_password_file"]
+    del config["store_password"]
     yield {**ours, "data": {"kraftwatch.yaml": yaml.safe_dump({**config, **changed})}}
     metadata = {"name": "kube-root-ca.crt", "namespace": NAMESPACE}
     yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"ca.crt": authority}}

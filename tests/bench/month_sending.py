@@ -8,10 +8,9 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import SecretStr
-
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
+from connectors.settings.secret import Secret
 from connectors.sinks.sink_config import MessageLinks
 from connectors.sinks.webhook import WebhookSection
 from connectors.store.acknowledgements import AcknowledgementStore
@@ -44,9 +43,9 @@ class Sending:
         self.servers["PagerDuty"].behave = lambda request: self._people("PagerDuty", self.pagerduty, request)
         webhook, slack, pagerduty = (self.servers[name].url for name in ("webhook", "Slack", "PagerDuty"))
         file = Path(trusted.file)
-        at_slack = {"channel": "#kafka", "token": SecretStr(SECRET), "api_url": f"{slack}/api/"}
+        at_slack = {"channel": "#kafka", "token": Secret(text=SECRET), "api_url": f"{slack}/api/"}
         self._sections = (
-            WebhookSection(url=SecretStr(f"{webhook}/hook"), ca_file=file, repeat=REPEAT_S),
+            WebhookSection(url=Secret(text=f"{webhook}/hook"), ca_file=file, repeat=REPEAT_S),
             local_slack(file, repeat=REPEAT_S, **at_slack),
             local_pagerduty(pagerduty, file, SECRET, repeat=REPEAT_S, min_severity=Severity.CRITICAL),
         )

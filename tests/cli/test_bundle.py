@@ -36,7 +36,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     security_protocol: SASL_PLAINTEXT
     sasl_mechanism: PLAIN
     sasl_plain_username: monitor
-    sasl_plain_password_file: {folder / "password"}
+    sasl_plain_password: {{file: {folder / "password"}}}
 sinks:
   - slack: {{webhook_url: https://hooks.slack.com/services/{CANARY}}}
   - webhook: {{url: https://hooks.test/{CANARY}, headers: {{X-Key: {CANARY}}}}}

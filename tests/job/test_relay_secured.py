@@ -30,7 +30,7 @@ def topic_lab(folder: Path) -> Iterator[Lab]:
         yield lab
 
 
-def login(lab: Lab, user: str, **password: str) -> dict[str, Any]:
+def login(lab: Lab, user: str, **password: Any) -> dict[str, Any]:
     return {
         "security_protocol": "SASL_SSL",
         "ssl_cafile": str(lab.security.ca_file),
@@ -45,7 +45,7 @@ def test_least_permissions_are_enough_and_no_file_holds_a_password(
 ) -> None:
     relay = RelayProcess(folder / "relay", topic_lab, topic=TOPIC, clusters=[section("test", lab)])
     (tmp_path / "password").write_text(topic_lab.security.passwords["writer"])
-    relay.start(**login(topic_lab, "writer", sasl_plain_password_file=str(tmp_path / "password")))
+    relay.start(**login(topic_lab, "writer", sasl_plain_password={"file": str(tmp_path / "password")}))
     relay.wait_until_acknowledged()
     job = ConfiguredJob(folder=folder / "job", bootstrap=(), name="test")
     job.write_config(

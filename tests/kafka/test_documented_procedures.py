@@ -136,7 +136,7 @@ def test_password_and_certificate_authority_are_replaced(shared_lab: MakeLab, tm
         "ssl_cafile": str(security.ca_file),
         "sasl_mechanism": "SCRAM-SHA-256",
         "sasl_plain_username": USER,
-        "sasl_plain_password_file": str(password),
+        "sasl_plain_password": {"file": str(password)},
     }
     bootstrap = [endpoint_of(node, SCRAM.name) for node in lab.layout.controllers]
     with run_gatherer(tmp_path / "monitor", cluster_of(lab, bootstrap=bootstrap, options=options)) as gatherer:

@@ -88,7 +88,7 @@ def entry(kafka: Lab, topic: str, password_file: Path) -> dict[str, Any]:
         "ssl_cafile": str(kafka.security.ca_file),
         "sasl_mechanism": "PLAIN",
         "sasl_plain_username": "alerts",
-        "sasl_plain_password_file": str(password_file),
+        "sasl_plain_password": {"file": str(password_file)},
     }
 
 

@@ -93,7 +93,7 @@ class LoginConfigs:
 
     def scram(self, name: str, size: int, password_file: str) -> dict[str, Any]:
         login = {"sasl_mechanism": f"SCRAM-SHA-{size}", "sasl_plain_username": "scram"}
-        return self.section(name, SCRAM, **login, sasl_plain_password_file=password_file)
+        return self.section(name, SCRAM, **login, sasl_plain_password={"file": password_file})
 
     def bearer(self, name: str, token_file: str) -> dict[str, Any]:
         return self.section(name, OAUTHBEARER, sasl_mechanism="OAUTHBEARER", sasl_oauth_token_file=token_file)
@@ -126,7 +126,7 @@ def every(lab: Lab, logins: LoginConfigs) -> list[dict[str, Any]]:
     logins.secrets.append(forged)
     return [
         logins.mutual_tls("mutual-tls", logins.certificate),
-        logins.mutual_tls("encrypted-key", encrypted, ssl_password_file=key_password),
+        logins.mutual_tls("encrypted-key", encrypted, ssl_password={"file": key_password}),
         logins.section("tls-only", TLS_ONLY),
         logins.plain_without_tls("plaintext-login", lab.security.passwords["clear"]),
         logins.scram("scram-256", 256, logins.password),
@@ -278,7 +278,7 @@ def test_replaced_credential_files_are_read_at_the_next_login(logins: LoginConfi
     token = logins.file("rotated-token", logins.token_for("bearer", lifetime_s=-120))
     sections = [
         logins.mutual_tls("certificate", certificate),
-        logins.mutual_tls("key-password", key, ssl_password_file=key_password),
+        logins.mutual_tls("key-password", key, ssl_password={"file": key_password}),
         logins.scram("password", 256, password),
         logins.bearer("token", token),
     ]

@@ -289,7 +289,7 @@ def test_a_password_that_is_replaced_is_read_again(shared_lab: MakeLab, tmp_path
         ssl_cafile=lab.security.ca_file,
         sasl_mechanism="PLAIN",
         sasl_plain_username="reader",
-        sasl_plain_password_file=password,
+        sasl_plain_password={"file": password},
     )
     begin = reader.initialOffset()
 

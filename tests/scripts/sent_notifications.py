@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import SecretStr
-
 from connectors.delivery.ledger import Ledger
+from connectors.settings.secret import Secret
 from connectors.sinks.sink_config import MessageLinks
 from connectors.sinks.webhook import WebhookSection
 from connectors.store.tables import job_database
@@ -27,7 +26,7 @@ class SentNotifications:
     def __init__(
         self, server: HttpDouble, folder: Path, *, start_ms: int, min_severity: Severity = Severity.INFO
     ) -> None:
-        section = WebhookSection(url=SecretStr(f"{server.url}/hook"), min_severity=min_severity)
+        section = WebhookSection(url=Secret(text=f"{server.url}/hook"), min_severity=min_severity)
         folder.mkdir(parents=True, exist_ok=True)
         sink = section.open(MessageLinks(), folder)
         self._dispatcher = RecordingDispatcher(Ledger(job_database(folder)), [sink], deadline_s=60, patience_s=60)

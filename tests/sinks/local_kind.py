@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import SecretStr
-
+from connectors.settings.secret import Secret
 from connectors.sinks.console import ConsoleSink
 from connectors.sinks.jsonl import JsonlSection
 from connectors.sinks.kafka_sink import KafkaSection
@@ -61,7 +60,7 @@ def _topic(port: int) -> Sink:
         security_protocol="SASL_PLAINTEXT",
         sasl_mechanism="PLAIN",
         sasl_plain_username="kraftwatch",
-        sasl_plain_password=SecretStr(SECRET),
+        sasl_plain_password=Secret(text=SECRET),
     ).open(MessageLinks(), Path())
 
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import SecretStr
-
+from connectors.settings.secret import Secret
 from connectors.sinks.pagerduty.config import PagerdutySection
 from connectors.sinks.sink import Sink
 from connectors.sinks.sink_config import MessageLinks, SinkSection
@@ -25,7 +24,7 @@ def local_pagerduty(url: str, ca_file: Path, key: str, **keys: Any) -> Pagerduty
 
     LocalPagerduty.servers_of_regions, LocalPagerduty.ca_file = {"us": url}, ca_file
     LocalPagerduty.rest_of_regions = {"us": url}
-    return LocalPagerduty(routing_key=SecretStr(key), **keys)
+    return LocalPagerduty(routing_key=Secret(text=key), **keys)
 
 
 def local_slack(ca_file: Path, **keys: Any) -> SlackSection:

@@ -13,8 +13,8 @@ from unittest.mock import patch
 from urllib.parse import parse_qs
 
 import pytest
-from pydantic import SecretStr
 
+from connectors.settings.secret import Secret
 from connectors.sinks.alertmanager import silences
 from connectors.sinks.alertmanager.config import AlertmanagerSection
 from connectors.sinks.alertmanager.send import AlertmanagerSink
@@ -108,12 +108,12 @@ class World(RespondingJob):
             local_slack(
                 ca_file,
                 channel="#kafka",
-                token=SecretStr(SECRET),
-                app_token=SecretStr(SECRET),
+                token=Secret(text=SECRET),
+                app_token=Secret(text=SECRET),
                 api_url=f"{urls[0]}/api/",
             ),
-            local_pagerduty(urls[1], ca_file, SECRET, api_token=SecretStr(SECRET)),
-            AlertmanagerSection(url=SecretStr(urls[2]), ca_file=ca_file),
+            local_pagerduty(urls[1], ca_file, SECRET, api_token=Secret(text=SECRET)),
+            AlertmanagerSection(url=Secret(text=urls[2]), ca_file=ca_file),
         )
         self._folder = folder
         self.restart()

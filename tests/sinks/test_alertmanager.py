@@ -16,9 +16,9 @@ from urllib.parse import parse_qs
 
 import pytest
 import requests
-from pydantic import SecretStr
 
 from connectors.delivery.ledger import Ledger
+from connectors.settings.secret import Secret
 from connectors.sinks.alertmanager.alert_list import LIST_BYTES
 from connectors.sinks.alertmanager.config import AlertmanagerSection
 from connectors.sinks.alertmanager.send import REPEAT_S
@@ -73,7 +73,7 @@ KINDS = [
     SinkKind(
         kind="alertmanager",
         section=lambda url, ca_file: AlertmanagerSection(
-            url=SecretStr(f"{url}/{SECRET}/"), token=SecretStr(SECRET), ca_file=ca_file
+            url=Secret(text=f"{url}/{SECRET}/"), token=Secret(text=SECRET), ca_file=ca_file
         ),
         reply=AlertmanagerDouble().reply,
     ),
@@ -637,7 +637,7 @@ def test_with_tls_and_basic_authentication(tmp_path: Path, login: str) -> None:
         entry = {
             "url": running.url,
             "username": "kraftwatch",
-            "password_file": str(tmp_path / "password"),
+            "password": {"file": str(tmp_path / "password")},
             "ca_file": str(security.ca_file),
         }
         sink = opened({"alertmanager": entry}, tmp_path)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import requests
-from pydantic import SecretStr
 
 from connectors.process.wall_clock import wall_ms
+from connectors.settings.secret import Secret
 from connectors.sinks.alertmanager.config import AlertmanagerSection
 from connectors.sinks.alertmanager.send import AlertmanagerSink
 from connectors.sinks.sink_config import MessageLinks
@@ -32,7 +32,7 @@ class SilencedJob(RespondingJob):
         self.alertmanager, self.pagerduty = alertmanager, PagerdutyDouble()
         server.behave = self.pagerduty.reply
         sections = (
-            AlertmanagerSection(url=SecretStr(alertmanager.url)),
+            AlertmanagerSection(url=Secret(text=alertmanager.url)),
             local_pagerduty(server.url, ca_file, SECRET, repeat="never"),
         )
         super().__init__(folder, lambda: [each.open(MessageLinks(), folder) for each in sections])
@@ -140,7 +140,7 @@ def test_an_alert_that_alertmanager_has_and_silences_by_any_matcher_is_held_back
 
 
 def test_silences_that_cannot_be_read_are_logged_once(job: SilencedJob, caplog: pytest.LogCaptureFixture) -> None:
-    sink = AlertmanagerSection(url=SecretStr("http://127.0.0.1:9")).open(MessageLinks(), Path())
+    sink = AlertmanagerSection(url=Secret(text="http://127.0.0.1:9")).open(MessageLinks(), Path())
     sink._silences._responses = job.responses
     for _ in range(2):
         sink._silences.poll()

@@ -9,9 +9,9 @@ from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 import pytest
-from pydantic import SecretStr
 
 from connectors.errors import UsageError
+from connectors.settings.secret import Secret
 from connectors.sinks.apprise import AppriseSection, title
 from connectors.sinks.sink import Delivered, Retry
 from connectors.sinks.sink_config import MessageLinks
@@ -24,7 +24,7 @@ KINDS = [
     SinkKind(
         kind="apprise",
         section=lambda url, ca_file: AppriseSection(
-            url=SecretStr(url.replace("https://", f"jsons://eva:{SECRET}@") + f"/{SECRET}")
+            url=Secret(text=url.replace("https://", f"jsons://eva:{SECRET}@") + f"/{SECRET}")
         ),
     ),
 ]
@@ -37,14 +37,14 @@ def test_title_names_the_state_and_the_cluster() -> None:
 
 
 def test_name_has_no_secret() -> None:
-    assert AppriseSection(url=SecretStr(f"tgram://{SECRET}/1")).default_name() == "apprise:tgram"
+    assert AppriseSection(url=Secret(text=f"tgram://{SECRET}/1")).default_name() == "apprise:tgram"
 
 
 @pytest.mark.parametrize("name", [None, "telegram"])
 @pytest.mark.parametrize("token", [SECRET, f"bot{SECRET}:AAF"])
 def test_a_token_in_place_of_the_url_is_not_shown(token: str, name: str | None, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="url is not an Apprise URL: write SCHEMA://") as raised:
-        AppriseSection(url=SecretStr(token), name=name).open(MessageLinks(), tmp_path)
+        AppriseSection(url=Secret(text=token), name=name).open(MessageLinks(), tmp_path)
     assert SECRET[:8] not in str(raised.value)
 
 
@@ -54,7 +54,7 @@ def test_parameters_of_the_url_make_no_delivery_of_a_failure(tmp_path: Path, sta
         elsewhere = HttpReply(status=status, headers={"Location": f"{server.url}/elsewhere"})
         server.behave = lambda request: HttpReply() if request.path == "/elsewhere" else elsewhere
         url = f"{server.url.replace('http:', 'json:')}/?optional=yes&redirect=yes&retry=2"
-        sink = AppriseSection(url=SecretStr(url)).open(MessageLinks(), tmp_path)
+        sink = AppriseSection(url=Secret(text=url)).open(MessageLinks(), tmp_path)
         (outcome,) = sink.send([single_alert_notification(alert())], sent_at_ms=NOON_MS, deadline_s=60)
         assert isinstance(outcome, Retry)
         assert [request.path for request in server.requests] == ["/"]
@@ -77,7 +77,7 @@ def test_a_message_that_is_longer_than_the_service_allows_is_shortened(
     with serving() as server:
         server.behave = reply
         url = f"{server.url.replace('http:', 'mmost:')}/0123456789abcdef{overflow}"
-        sink = AppriseSection(url=SecretStr(url)).open(MessageLinks(), tmp_path)
+        sink = AppriseSection(url=Secret(text=url)).open(MessageLinks(), tmp_path)
         storm = tuple(alert(f"voter {number} " + "x" * 290, evidence={"e": "y" * 3_000}) for number in range(20))
         one = Notification(incident="1n", reason=NotifyReason.FIRING, alerts=storm, new_transitions=storm)
         assert sink.send([one], sent_at_ms=NOON_MS, deadline_s=60) == [Delivered()]
@@ -112,7 +112,7 @@ def test_an_answer_that_reports_an_error_with_a_status_of_success_is_no_delivery
     with serving() as server:
         server.behave = lambda _: HttpReply(body=json.dumps(answer).encode())
         url = f"{server.url.replace('http:', f'{service}:')}/{SECRET}"
-        sink = AppriseSection(url=SecretStr(url)).open(MessageLinks(), tmp_path)
+        sink = AppriseSection(url=Secret(text=url)).open(MessageLinks(), tmp_path)
         (outcome,) = sink.send([single_alert_notification(alert())], sent_at_ms=NOON_MS, deadline_s=60)
     text = json.dumps(answer)
     assert outcome == (
@@ -131,7 +131,7 @@ def test_a_failure_has_the_reason_of_its_own_service(tmp_path: Path) -> None:
 
         with serving() as server:
             server.behave = reply
-            sink = AppriseSection(url=SecretStr(server.url.replace("http:", "json:"))).open(MessageLinks(), tmp_path)
+            sink = AppriseSection(url=Secret(text=server.url.replace("http:", "json:"))).open(MessageLinks(), tmp_path)
             (outcome,) = sink.send([single_alert_notification(alert())], sent_at_ms=NOON_MS, deadline_s=60)
         assert isinstance(outcome, Retry)
         return outcome
@@ -149,7 +149,7 @@ def test_a_mail_that_a_recipient_does_not_get_is_no_delivery(tmp_path: Path, ref
     with mail_server(refused) as (port, mails):
         to = "cc=sre@example.com&" if refused == "one of two recipients" else ""
         url = f"mailto://127.0.0.1:{port}/?{to}mode=insecure&from=kraftwatch@example.com&to=eva@example.com"
-        sink = AppriseSection(url=SecretStr(url)).open(MessageLinks(), tmp_path)
+        sink = AppriseSection(url=Secret(text=url)).open(MessageLinks(), tmp_path)
         (outcome,) = sink.send([single_alert_notification(alert())], sent_at_ms=NOON_MS, deadline_s=60)
         if refused == "nobody":
             assert outcome == Delivered()

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import requests
-from pydantic import SecretStr
 
 from connectors.settings.secret import Secret
 from connectors.sinks.apprise import AppriseSection
@@ -63,7 +62,7 @@ def test_nothing_that_drips_holds_a_request_beyond_its_deadline(
 def test_a_mail_server_whose_answer_drips_ends_at_the_deadline(tmp_path: Path, scheme: str) -> None:
     with dripping(HANDSHAKE if scheme == "ssl" else GREETING) as port:
         url = f"mailto://127.0.0.1:{port}/?mode={scheme}&from=kraftwatch@example.com&to=eva@example.com"
-        sink = AppriseSection(url=SecretStr(url)).open(MessageLinks(), tmp_path)
+        sink = AppriseSection(url=Secret(text=url)).open(MessageLinks(), tmp_path)
 
         assert sent(sink) == [Retry(reason=LATE)]
 

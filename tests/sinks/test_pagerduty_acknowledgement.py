@@ -4,9 +4,9 @@ import logging
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 
 from connectors.process.wall_clock import wall_ms
+from connectors.settings.secret import Secret
 from connectors.sinks.pagerduty import poll as pagerduty_poll
 from connectors.sinks.pagerduty.poll import IncidentState, state_of
 from connectors.sinks.pagerduty.send import PagerdutySink
@@ -30,7 +30,7 @@ class PagerdutyJob(RespondingJob):
     def __init__(self, server: HttpDouble, ca_file: Path, folder: Path) -> None:
         self.pagerduty = PagerdutyDouble(api_token=API_TOKEN)
         server.behave = self.pagerduty.reply
-        section = local_pagerduty(server.url, ca_file, KEY, api_token=SecretStr(API_TOKEN))
+        section = local_pagerduty(server.url, ca_file, KEY, api_token=Secret(text=API_TOKEN))
         self._open = lambda: [section.open(MessageLinks(), folder)]
         self._folder = folder
         super().__init__(folder, self._open)

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
 
+from connectors.settings.secret import Secret
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
 from connectors.sinks.sink_config import MessageLinks
 from connectors.sinks.slack.blocks import escaped, message, slack_document
@@ -27,13 +27,13 @@ KINDS = [
     SinkKind(
         kind="slack",
         section=lambda url, ca_file: local_slack(
-            ca_file, channel="#kafka", token=SecretStr(SECRET), api_url=f"{url}/api/"
+            ca_file, channel="#kafka", token=Secret(text=SECRET), api_url=f"{url}/api/"
         ),
         reply=slack_double.SlackDouble(token=SECRET).reply,
     ),
     SinkKind(
         kind="slack webhook",
-        section=lambda url, ca_file: local_slack(ca_file, webhook_url=SecretStr(f"{url}/services/T0/B0/{SECRET}")),
+        section=lambda url, ca_file: local_slack(ca_file, webhook_url=Secret(text=f"{url}/services/T0/B0/{SECRET}")),
         reply=slack_double.webhook,
     ),
 ]
@@ -57,7 +57,7 @@ class SlackWorkspace:
 
     def restarted(self) -> Sink:
         config = local_slack(
-            self._ca_file, channel="#kafka", token=SecretStr(self.token), api_url=f"{self.server.url}/api/"
+            self._ca_file, channel="#kafka", token=Secret(text=self.token), api_url=f"{self.server.url}/api/"
         )
         self.sink = config.open(LINKS, self._store)
         return self.sink
@@ -303,7 +303,7 @@ def test_a_command_is_complete_or_left_out() -> None:
 def test_an_incoming_webhook_posts_each_notification(
     server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path
 ) -> None:
-    config = local_slack(Path(trusted.file), webhook_url=SecretStr(f"{server.url}/services/T0/B0/x"))
+    config = local_slack(Path(trusted.file), webhook_url=Secret(text=f"{server.url}/services/T0/B0/x"))
     sink = config.open(MessageLinks(), tmp_path)
     assert sink.options.name == "slack"
     server.behave = slack_double.webhook
@@ -333,7 +333,7 @@ def test_an_incoming_webhook_posts_each_notification(
 def test_an_error_of_an_incoming_webhook_is_retried_with_its_reason(
     server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path, status: int, code: str, reason: str
 ) -> None:
-    config = local_slack(Path(trusted.file), webhook_url=SecretStr(f"{server.url}/services/T0/B0/x"))
+    config = local_slack(Path(trusted.file), webhook_url=Secret(text=f"{server.url}/services/T0/B0/x"))
     server.behave = lambda _: HttpReply(status=status, body=code.encode())
     outcomes = config.open(MessageLinks(), tmp_path).send([STARTED], sent_at_ms=NOON_MS, deadline_s=30)
     assert outcomes == [Retry(reason=reason)]

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import SecretStr, ValidationError
+from pydantic import ValidationError
 
 from connectors.process.wall_clock import wall_ms
+from connectors.settings.secret import Secret
 from connectors.sinks.sink_config import MessageLinks
 from tests.eventually import eventually
 from tests.sinks.responding_job import RespondingJob, lagging
@@ -30,8 +31,8 @@ class SlackJob(RespondingJob):
         section = local_slack(
             ca_file,
             channel="#kafka",
-            token=SecretStr(TOKEN),
-            app_token=SecretStr(APP_TOKEN),
+            token=Secret(text=TOKEN),
+            app_token=Secret(text=APP_TOKEN),
             api_url=f"{server.url}/api/",
         )
         type(section).socket_port = socket.port
@@ -191,4 +192,6 @@ def test_what_no_message_has_is_answered_and_changes_nothing(job: SlackJob, capl
 
 def test_a_webhook_has_no_buttons() -> None:
     with pytest.raises(ValidationError, match="app_token needs a token and a channel"):
-        local_slack(Path("ca.pem"), webhook_url=SecretStr("https://hooks.example.com/x"), app_token=SecretStr("xapp-1"))
+        local_slack(
+            Path("ca.pem"), webhook_url=Secret(text="https://hooks.example.com/x"), app_token=Secret(text="xapp-1")
+        )

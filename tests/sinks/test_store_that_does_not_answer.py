@@ -3,10 +3,9 @@
 from pathlib import Path
 from unittest.mock import patch
 
-from pydantic import SecretStr
-
 from connectors.errors import UnavailableStoreError
 from connectors.process.wall_clock import wall_ms
+from connectors.settings.secret import Secret
 from connectors.sinks.sink_config import MessageLinks
 from connectors.store.collection import Collection
 from rules.finding import Severity
@@ -30,7 +29,7 @@ def test_nothing_is_opened_twice_and_nothing_stays_open(
 
     server.behave = reply
     sections = (
-        local_slack(ca_file, channel="#kafka", token=SecretStr(SECRET), api_url=f"{server.url}/api/"),
+        local_slack(ca_file, channel="#kafka", token=Secret(text=SECRET), api_url=f"{server.url}/api/"),
         local_pagerduty(server.url, ca_file, SECRET),
     )
     job = RespondingJob(tmp_path, lambda: [each.open(MessageLinks(), tmp_path) for each in sections])

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 
+from connectors.settings.secret import Secret
 from connectors.sinks.sink import Delivered, Retry, Sink
 from connectors.sinks.sink_config import MessageLinks
 from connectors.sinks.webhook import WebhookSection
@@ -24,9 +24,9 @@ KINDS = [
     SinkKind(
         kind="webhook",
         section=lambda url, ca_file: WebhookSection(
-            url=SecretStr(url.replace("://", f"://eva:{SECRET}@") + f"/{SECRET}?key={SECRET}"),
-            headers={"X-Key": SecretStr(SECRET)},
-            signing_key=SecretStr(SECRET),
+            url=Secret(text=url.replace("://", f"://eva:{SECRET}@") + f"/{SECRET}?key={SECRET}"),
+            headers={"X-Key": Secret(text=SECRET)},
+            signing_key=Secret(text=SECRET),
             ca_file=ca_file,
         ),
     ),
@@ -46,7 +46,7 @@ def server() -> Iterator[HttpDouble]:
 
 
 def opened(server: HttpDouble, tmp_path: Path, **more: object) -> Sink:
-    config = WebhookSection(url=SecretStr(f"{server.url}/hook?room=7"), **more)  # type: ignore[arg-type]
+    config = WebhookSection(url=Secret(text=f"{server.url}/hook?room=7"), **more)  # type: ignore[arg-type]
     return config.open(LINKS, tmp_path)
 
 
@@ -129,7 +129,7 @@ def test_control_codes_in_a_response_are_escaped(server: HttpDouble, tmp_path: P
 
 
 def test_the_signature_covers_the_body_and_the_time(server: HttpDouble, tmp_path: Path) -> None:
-    opened(server, tmp_path, signing_key=SecretStr("k3y")).send([BEGUN], sent_at_ms=NOON_MS, deadline_s=30)
+    opened(server, tmp_path, signing_key=Secret(text="k3y")).send([BEGUN], sent_at_ms=NOON_MS, deadline_s=30)
     (request,) = server.requests
     signed = dict(part.split("=") for part in request.headers["X-Kraftwatch-Signature"].split(","))
     assert int(signed["t"]) == NOON_MS // 1000
@@ -140,7 +140,7 @@ def test_the_signature_covers_the_body_and_the_time(server: HttpDouble, tmp_path
 def test_a_secret_in_a_file_may_change_while_the_job_runs(server: HttpDouble, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("Bearer one\n")
-    sink = opened(server, tmp_path, header_files={"Authorization": file})
+    sink = opened(server, tmp_path, headers={"Authorization": Secret(file=file)})
     sink.send([BEGUN], sent_at_ms=NOON_MS, deadline_s=30)
     file.write_text("Bearer two\n")
     sink.send([BEGUN], sent_at_ms=NOON_MS, deadline_s=30)

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import SecretStr, model_validator
+from pydantic import model_validator
 
-from connectors.settings.sections import placed_error
+from connectors.settings.sections import ConfiguredSecret, checked_text
 from connectors.sinks.alertmanager.send import LASTS_S, REPEAT_S, AlertmanagerSink
 from connectors.sinks.alertmanager.server import AlertmanagerServer, check_url, url_problem
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection, SinkServer, url_server
@@ -24,45 +25,36 @@ class AlertmanagerSection(SinkSection):
     # Alertmanager notifies only of an alert that is still firing after `group_wait`.
     test_resolves = False
 
-    url: SecretStr | None = None
+    url: Annotated[ConfiguredSecret, checked_text(url_problem)]
     """http://HOST:9093, without /api/v2/alerts; only the host is ever printed."""
-    url_file: Path | None = None
     username: str | None = None
-    """For basic authentication, with `password` or `password_file`."""
-    password: SecretStr | None = None
-    password_file: Path | None = None
-    token: SecretStr | None = None
+    """For basic authentication, with `password`."""
+    password: ConfiguredSecret | None = None
+    token: ConfiguredSecret | None = None
     """A bearer token, instead of a user name and a password."""
-    token_file: Path | None = None
     ca_file: Path | None = None
     """PEM: trusted certificate authorities instead of the system's."""
 
     @model_validator(mode="after")
     def _whole(self) -> "AlertmanagerSection":
-        self.required_secret("url")
-        problem = None if self.url is None else url_problem(self.url.get_secret_value())
-        if problem is not None:
-            raise placed_error(problem, "url")
-        password, token = self.secret("password"), self.secret("token")
-        if (self.username is None) != (password is None):
-            raise ValueError("username and password (or password_file) go together: give both or none")
-        if password is not None and token is not None:
+        if (self.username is None) != (self.password is None):
+            raise ValueError("username and password go together: give both or none")
+        if self.password is not None and self.token is not None:
             raise ValueError("give a password or a token, not both")
         return self
 
     def default_name(self) -> str:
         """Returns the name in the ledger."""
-        url = self.required_secret("url")
-        check_url(url)
-        return f"alertmanager:{host_of(url)}"
+        check_url(self.url)
+        return f"alertmanager:{host_of(self.url)}"
 
     def open(self, links: MessageLinks, store: StorePlace) -> "AlertmanagerSink":
         """Opens the sink."""
         server = AlertmanagerServer(
-            url=self.required_secret("url"),
+            url=self.url,
             username=self.username,
-            password=self.secret("password"),
-            token=self.secret("token"),
+            password=self.password,
+            token=self.token,
             ca_file=self.ca_file,
         )
         return AlertmanagerSink(self.options, links, server)
@@ -76,4 +68,4 @@ class AlertmanagerSection(SinkSection):
 
     def servers(self) -> Sequence[SinkServer]:
         """Returns the server of the URL."""
-        return [url_server(self.required_secret("url"), self.ca_file)]
+        return [url_server(self.url, self.ca_file)]

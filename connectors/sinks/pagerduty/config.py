@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Literal
-
-from pydantic import SecretStr, model_validator
+from typing import Annotated, ClassVar, Literal
 
 from connectors.settings.secret import Secret
-from connectors.settings.sections import placed_error
+from connectors.settings.sections import ConfiguredSecret, checked_text
 from connectors.sinks.pagerduty.send import PagerdutyService, PagerdutySink, key_problem
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, url_server
 from connectors.store.store_place import StorePlace
@@ -33,25 +31,15 @@ class PagerdutySection(PeopleSection):
     }
     ca_file: ClassVar[Path | None] = None
 
-    routing_key: SecretStr | None = None
+    routing_key: Annotated[ConfiguredSecret, checked_text(key_problem)]
     """The integration key, 32 characters."""
-    routing_key_file: Path | None = None
     change_events: bool = True
     """Whether changes are sent to PagerDuty too, which shows them beside incidents and pages nobody: another voter set,
     another finalized feature, and kraftwatch with another version or configuration."""
-    api_token: SecretStr | None = None
+    api_token: ConfiguredSecret | None = None
     """A read-only key of the REST API: who acknowledges in PagerDuty has acknowledged here."""
-    api_token_file: Path | None = None
     region: Literal["us", "eu"] = "us"
     """The account's region: `eu` if its address ends in eu.pagerduty.com."""
-
-    @model_validator(mode="after")
-    def _whole(self) -> "PagerdutySection":
-        self.required_secret("routing_key")
-        problem = None if self.routing_key is None else key_problem(self.routing_key.get_secret_value())
-        if problem is not None:
-            raise placed_error(problem, "routing_key")
-        return self
 
     @property
     def api_url(self) -> str:
@@ -65,10 +53,10 @@ class PagerdutySection(PeopleSection):
     def open(self, links: MessageLinks, store: StorePlace) -> "PagerdutySink":
         """Opens the sink."""
         service = PagerdutyService(
-            routing_key=self.required_secret("routing_key"),
+            routing_key=self.routing_key,
             api_url=self.api_url,
             rest_url=self.rest_of_regions[self.region],
-            api_token=self.secret("api_token"),
+            api_token=self.api_token,
             change_events=self.change_events,
             ca_file=self.ca_file,
         )
@@ -76,5 +64,5 @@ class PagerdutySection(PeopleSection):
 
     def servers(self) -> Sequence[SinkServer]:
         """Returns the server of the Events API, and that of the REST API if it is read."""
-        urls = [self.api_url, *([] if self.secret("api_token") is None else [self.rest_of_regions[self.region]])]
+        urls = [self.api_url, *([] if self.api_token is None else [self.rest_of_regions[self.region]])]
         return [url_server(Secret(text=url), self.ca_file) for url in urls]

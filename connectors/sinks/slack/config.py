@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from pydantic import SecretStr, model_validator
+from pydantic import model_validator
 
 from connectors.settings.secret import Secret
-from connectors.settings.sections import Form, ValidUrl, placed_error, url_problem
+from connectors.settings.sections import ConfiguredSecret, Form, SecretUrl, ValidUrl
 from connectors.sinks.sink import Sink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, url_server
 from connectors.sinks.slack.send import SlackPlace, SlackSink, SlackWebhookSink
@@ -28,35 +28,27 @@ class SlackSection(PeopleSection):
     socket_port: ClassVar[int] = 443
     """To another one the SDK would connect without TLS."""
 
-    token: SecretStr | None = None
+    token: ConfiguredSecret | None = None
     """A bot token (`xoxb-…`) with the scope `chat:write`; invite the app to the channel."""
-    token_file: Path | None = None
-    app_token: SecretStr | None = None
+    app_token: ConfiguredSecret | None = None
     """An app-level token (`xapp-…`) with the scope `connections:write`: messages have the buttons *Acknowledge* and
     *Silence 1 h*. No other job may use the app."""
-    app_token_file: Path | None = None
     channel: Annotated[str, _CHANNEL] | None = None
     """`#name` (in quotation marks: # begins a YAML comment), or the channel's id, which a rename does not change."""
-    webhook_url: SecretStr | None = None
+    webhook_url: SecretUrl | None = None
     """https://hooks.slack.com/services/…, instead of a token and a channel."""
-    webhook_url_file: Path | None = None
     api_url: Annotated[str, _API_FORM, ValidUrl] = _API_URL
     """Slack's API; GovSlack has another address."""
 
     @model_validator(mode="after")
     def _bot_or_webhook(self) -> "SlackSection":
-        bot = self.secret("token") is not None
-        if bot and self.secret("webhook_url") is not None:
-            raise ValueError("give a token and a channel, or a webhook_url, not both")
-        if not bot:
-            self.required_secret("webhook_url")
-        if not bot and self.secret("app_token") is not None:
+        bot = self.token is not None
+        if bot == (self.webhook_url is not None):
+            raise ValueError("give a token and a channel, or a webhook_url")
+        if not bot and self.app_token is not None:
             raise ValueError("app_token needs a token and a channel: the messages of a webhook have no buttons")
         if bot != (self.channel is not None):
             raise ValueError("token and channel go together; a webhook has its channel in Slack")
-        problem = None if self.webhook_url is None else url_problem(self.webhook_url.get_secret_value())
-        if problem is not None:
-            raise placed_error(problem, "webhook_url")
         return self
 
     def default_name(self) -> str:
@@ -65,12 +57,13 @@ class SlackSection(PeopleSection):
 
     def open(self, links: MessageLinks, store: StorePlace) -> Sink:
         """Opens the sink."""
-        if self.channel is None:
-            return SlackWebhookSink(self.options, links, self.required_secret("webhook_url"), self.ca_file)
+        if self.channel is None or self.token is None:
+            assert self.webhook_url is not None
+            return SlackWebhookSink(self.options, links, self.webhook_url, self.ca_file)
         place = SlackPlace(
             channel=self.channel,
-            token=self.required_secret("token"),
-            app_token=self.secret("app_token"),
+            token=self.token,
+            app_token=self.app_token,
             api_url=self.api_url,
             ca_file=self.ca_file,
             socket_port=self.socket_port,
@@ -85,5 +78,4 @@ class SlackSection(PeopleSection):
 
     def servers(self) -> Sequence[SinkServer]:
         """Returns the server of the API, or of the webhook's URL."""
-        url = self.required_secret("webhook_url") if self.channel is None else Secret(text=self.api_url)
-        return [url_server(url, self.ca_file)]
+        return [url_server(self.webhook_url or Secret(text=self.api_url), self.ca_file)]

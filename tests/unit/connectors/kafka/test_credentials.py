@@ -55,14 +55,12 @@ def test_encrypted_key_is_read_with_its_password_and_never_prompts(ca: Certifica
     file.write_text(KEY_PASSWORD + "\n")
     tls_context({**options, "ssl_password_file": str(file)})
     tls_context({**options, "ssl_password": KEY_PASSWORD})
-    with pytest.raises(
-        ObservationError, match=r"client.locked is encrypted and ssl_password_file is missing"
-    ) as without:
+    with pytest.raises(ObservationError, match=r"client.locked is encrypted and ssl_password is missing") as without:
         tls_context(options)
     with pytest.raises(ObservationError, match="is encrypted and ssl_password does not decrypt it") as wrong:
         tls_context({**options, "ssl_password": KEY_PASSWORD[1:]})
     file.unlink()
-    with pytest.raises(ObservationError, match=r"ssl_password_file: cannot read .*key-password") as missing:
+    with pytest.raises(ObservationError, match=r"ssl_password: cannot read .*key-password") as missing:
         tls_context({**options, "ssl_password_file": str(file)})
     for problem in (without, wrong, missing):
         assert problem.value.reason is Reason.TLS_FAILED

@@ -42,7 +42,7 @@ def test_a_whole_configuration(tmp_path: Path) -> None:
             ssl_cafile: {tmp_path / "ca.pem"}
             sasl_mechanism: PLAIN
             sasl_plain_username: monitor
-            sasl_plain_password_file: {tmp_path / "password"}
+            sasl_plain_password: {{file: {tmp_path / "password"}}}
             resolve: {{c1.example: 127.0.0.1}}
             metadata_log: no
           - {{name: 2026-11-20, bootstrap: ["c2:9093"], sasl_mechanism: ~}}
@@ -95,10 +95,11 @@ def test_rules_know_security_principal_and_log_access(settings: dict[str, object
     assert section.access == access
 
 
-@pytest.mark.parametrize("name", ["ssl_cafile", "ssl_keyfile", "hosts_file", "sasl_plain_password_file"])
+@pytest.mark.parametrize("name", ["ssl_cafile", "ssl_keyfile", "hosts_file", "sasl_plain_password"])
 def test_an_unreadable_file_is_named_with_its_key(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "missing"
     section = ClusterSection.model_validate(
-        {"name": "prod", "bootstrap": ["c1:9093"], name: tmp_path / "missing"},
+        {"name": "prod", "bootstrap": ["c1:9093"], name: {"file": file} if name.endswith("password") else file},
     )
 
     with pytest.raises(UsageError, match=f"cluster prod: {name}: cannot read .*missing: no such file"):

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
+from connectors.settings.secret import Secret
 from rules.finding import Severity
 from streaming.cli.config_from_options import resolve_config
 from streaming.cli.options import ConfigOptions
@@ -15,7 +16,7 @@ defaults:
   security_protocol: SASL_SSL
   sasl_mechanism: PLAIN
   sasl_plain_username: kraftwatch
-  sasl_plain_password_file: /run/secrets/fleet
+  sasl_plain_password: {file: /run/secrets/fleet}
   resolve: {a.example: 10.0.0.1, b.example: 10.0.0.2}
 clusters:
 - name: prod-eu
@@ -53,8 +54,7 @@ def test_defaults_apply_to_each_cluster_and_its_own_values_win(fleet: Path) -> N
     assert (eu.security_protocol, us.security_protocol, lab.security_protocol) == ("SASL_SSL", "SASL_SSL", "PLAINTEXT")
     assert eu.resolve == {"a.example": "10.0.0.1", "b.example": "10.0.0.2"}
     assert us.resolve == {"a.example": "10.0.0.1", "b.example": "10.9.9.9"}
-    assert str(eu.sasl_plain_password_file) == "/run/secrets/fleet"
-    assert us.sasl_plain_password_file is None
+    assert eu.sasl_plain_password == Secret(file=Path("/run/secrets/fleet"))
     assert us.cluster().options["sasl_plain_password"] == "of its own"
 
 
@@ -106,7 +106,7 @@ def test_the_environment_is_expanded_in_texts(tmp_path: Path, monkeypatch: pytes
           security_protocol: SASL_SSL
           sasl_mechanism: PLAIN
           sasl_plain_username: a$b${{EMPTY}}$${{C1}}${{NESTED}}
-          sasl_plain_password_file: {secret}
+          sasl_plain_password: {{file: {secret}}}
         thresholds: {{no-leader: {{hold: "${{HOLD}}"}}}}
         """
     )

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
 
 from connectors.settings.secret import Secret
 from connectors.sinks.alertmanager.config import AlertmanagerSection
@@ -39,12 +38,12 @@ def wanted(sink: Any) -> SinkSection:
         ("console", ConsoleSection()),
         ("jsonl:a:b.jsonl", JsonlSection(path=Path("a:b.jsonl"))),
         ("jsonl:@odd", JsonlSection(path=Path("@odd"))),
-        ("webhook:https://example.com/x", WebhookSection(url=SecretStr("https://example.com/x"))),
-        ("webhook:@/run/secrets/url", WebhookSection(url_file=Path("/run/secrets/url"))),
-        ("alertmanager:http://am:9093", AlertmanagerSection(url=SecretStr("http://am:9093"))),
-        ("slack:https://hooks.slack.com/s/1", SlackSection(webhook_url=SecretStr("https://hooks.slack.com/s/1"))),
-        ("pagerduty:@/run/secrets/key", PagerdutySection(routing_key_file=Path("/run/secrets/key"))),
-        ("apprise:tgram://1/2", AppriseSection(url=SecretStr("tgram://1/2"))),
+        ("webhook:https://example.com/x", WebhookSection(url=Secret(text="https://example.com/x"))),
+        ("webhook:@/run/secrets/url", WebhookSection(url=Secret(file=Path("/run/secrets/url")))),
+        ("alertmanager:http://am:9093", AlertmanagerSection(url=Secret(text="http://am:9093"))),
+        ("slack:https://hooks.slack.com/s/1", SlackSection(webhook_url=Secret(text="https://hooks.slack.com/s/1"))),
+        ("pagerduty:@/run/secrets/key", PagerdutySection(routing_key=Secret(file=Path("/run/secrets/key")))),
+        ("apprise:tgram://1/2", AppriseSection(url=Secret(text="tgram://1/2"))),
     ],
 )
 def test_a_text_names_kind_and_address(text: str, section: SinkSection) -> None:
@@ -52,16 +51,17 @@ def test_a_text_names_kind_and_address(text: str, section: SinkSection) -> None:
 
 
 def test_a_kind_with_its_keys() -> None:
-    slack = wanted({"slack": {"channel": "#kafka", "token_file": "/run/secrets/slack"}})
-    assert slack.secret("token") == Secret(file=Path("/run/secrets/slack"))
+    slack = wanted({"slack": {"channel": "#kafka", "token": {"file": "/run/secrets/slack"}}})
+    assert isinstance(slack, SlackSection)
+    assert slack.token == Secret(file=Path("/run/secrets/slack"))
     assert slack.default_name() == "slack:#kafka"
     eu = wanted({"pagerduty": {"routing_key": ROUTING_KEY, "region": "eu"}})
     assert isinstance(eu, PagerdutySection)
     assert eu.api_url == "https://events.eu.pagerduty.com"
-    webhook = {"url": "https://x", "headers": {"A": "1"}, "header_files": {"B": "/b"}, "signing_key": "s"}
+    webhook = {"url": "https://x", "headers": {"A": "1", "B": {"file": "/b"}}, "signing_key": "s"}
     section = wanted({"webhook": webhook})
     assert isinstance(section, WebhookSection)
-    assert section.all_headers() == (("A", Secret(text="1")), ("B", Secret(file=Path("/b"))))
+    assert section.headers == {"A": Secret(text="1"), "B": Secret(file=Path("/b"))}
     # YAML's `- console:` has nothing behind it.
     assert wanted({"console": None}) == ConsoleSection()
 

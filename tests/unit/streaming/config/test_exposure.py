@@ -45,18 +45,18 @@ def test_files_with_secrets_that_every_user_can_read_are_reported_once_with_the_
     file = write(
         tmp_path,
         clusters=[CLUSTER, {**CLUSTER, "name": "other", "bootstrap": ["o1:9093"]}],
-        defaults={**login, "sasl_plain_password_file": password},
-        sinks=[{"webhook": {"url_file": hook, "header_files": {"Authorization": header}}}],
-        heartbeat={"url_file": secret(tmp_path, "heartbeat", 0o600)},
+        defaults={**login, "sasl_plain_password": {"file": password}},
+        sinks=[{"webhook": {"url": {"file": hook}, "headers": {"Authorization": {"file": header}}}}],
+        heartbeat={"url": {"file": secret(tmp_path, "heartbeat", 0o600)}},
         listen_token_file=token,
     )
 
     every = "is readable by every user of this machine: chmod 600"
     assert sorted(warnings(file)) == sorted(
         [
-            f"defaults.sasl_plain_password_file: {password} {every} {password}",
-            f"sinks.0.webhook.url_file: {hook} {every} {hook}",
-            f"sinks.0.webhook.header_files.Authorization: {header} {every} {header}",
+            f"defaults.sasl_plain_password: {password} {every} {password}",
+            f"sinks.0.webhook.url: {hook} {every} {hook}",
+            f"sinks.0.webhook.headers.Authorization: {header} {every} {header}",
             f"listen_token_file: {token} {every} {token}",
         ]
     )
@@ -123,10 +123,7 @@ def test_every_path_of_the_configuration_is_public_or_a_secret() -> None:
     """A new key of a path must be classified: otherwise it would be reported as a secret by mistake."""
     secrets = {"ssl_certfile", "ssl_keyfile", "listen_certfile", "listen_keyfile", "listen_token_file"}
     secrets |= {"listen_read_token_file", "listen_witness_token_file"}
-    secrets.add("store_password_file")
-    secrets |= {"ssl_password_file", "sasl_plain_password_file", "sasl_oauth_token_file", "header_files", "url_file"}
-    secrets |= {"signing_key_file", "password_file", "token_file", "webhook_url_file", "routing_key_file"}
-    secrets |= {"app_token_file", "api_token_file"}
+    secrets.add("sasl_oauth_token_file")
 
     paths = {
         name

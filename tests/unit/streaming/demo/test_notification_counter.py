@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from pydantic import SecretStr
-
 from connectors.delivery.ledger import Ledger
+from connectors.settings.secret import Secret
 from connectors.sinks.sink_config import MessageLinks
 from connectors.sinks.webhook import WebhookSection
 from connectors.store.tables import job_database
@@ -17,7 +16,7 @@ from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 def test_begin_change_and_end_are_counted_once_each(tmp_path: Path) -> None:
     with notification_counter() as counter:
-        sink = WebhookSection(url=SecretStr(counter.url)).open(MessageLinks(), tmp_path)
+        sink = WebhookSection(url=Secret(text=counter.url)).open(MessageLinks(), tmp_path)
         dispatcher = RecordingDispatcher(Ledger(job_database(tmp_path)), [sink], deadline_s=60, patience_s=60)
         for seconds, severity, resolved in (
             (5, Severity.WARNING, False),

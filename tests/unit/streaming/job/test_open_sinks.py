@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 
 from connectors.errors import UsageError
+from connectors.settings.secret import Secret
 from connectors.sinks.apprise import AppriseSection
 from connectors.sinks.console import ConsoleSection, ConsoleSink
 from connectors.sinks.sink_config import MessageLinks
@@ -31,7 +31,7 @@ def config_with(folder: Path, *entries: SinkEntry) -> Config:
 
 @pytest.mark.parametrize("url", [f"windows://{SECRET}]", f"json://[{SECRET}", "mailto://x]:1", f"tgram://{SECRET}"])
 def test_a_url_that_apprise_cannot_parse_is_refused(url: str, tmp_path: Path) -> None:
-    config = config_with(tmp_path, SinkEntry(apprise=AppriseSection(url=SecretStr(url))))
+    config = config_with(tmp_path, SinkEntry(apprise=AppriseSection(url=Secret(text=url))))
 
     with pytest.raises(UsageError, match=r"^sinks\.0: Apprise does not accept the URL that begins with '") as refused:
         open_sinks(config, ())

@@ -140,11 +140,11 @@ def configured(**heartbeat: object) -> HeartbeatSchedule | None:
     return None if section is None else section.schedule()
 
 
-def test_configuration_takes_a_url_or_a_url_file() -> None:
+def test_configuration_takes_a_url_or_its_file() -> None:
     assert configured(url=f"https://hc.test/{SECRET}", every="5m") == HeartbeatSchedule(
         url=Secret(text=f"https://hc.test/{SECRET}"), every_s=300
     )
-    assert configured(url_file="/run/secrets/beat") == HeartbeatSchedule(
+    assert configured(url={"file": "/run/secrets/beat"}) == HeartbeatSchedule(
         url=Secret(file=Path("/run/secrets/beat")), every_s=60
     )
 

@@ -264,7 +264,7 @@ def configured(**keys: object) -> OtlpTarget:
 
 def test_configuration_names_the_receiver(tmp_path: Path) -> None:
     file = tmp_path / "url"
-    found = configured(url_file=str(file), header_files={"Authorization": str(tmp_path / "token")}, every="15s")
+    found = configured(url={"file": file}, headers={"Authorization": {"file": tmp_path / "token"}}, every="15s")
     assert found == OtlpTarget(
         url=Secret(file=file),
         headers=(("Authorization", Secret(file=tmp_path / "token")),),
@@ -278,8 +278,8 @@ def test_configuration_names_the_receiver(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("url", "otlp.url_file: cannot read {folder}/url: no such file or directory"),
-        ("token", "otlp.header_files.Authorization: cannot read {folder}/token: no such file or directory"),
+        ("url", "otlp.url: cannot read {folder}/url: no such file or directory"),
+        ("token", "otlp.headers.Authorization: cannot read {folder}/token: no such file or directory"),
         ("ca", "otlp.ca_file: cannot read {folder}/ca: no such file or directory"),
     ],
 )
@@ -288,8 +288,8 @@ def test_a_file_that_cannot_be_read_is_reported_at_the_start(tmp_path: Path, nam
     (tmp_path / "token").write_text("Bearer x")
     shutil.copy(authority(tmp_path / "authority").file, tmp_path / "ca")
     given = configured(
-        url_file=str(tmp_path / "url"),
-        header_files={"Authorization": str(tmp_path / "token")},
+        url={"file": tmp_path / "url"},
+        headers={"Authorization": {"file": tmp_path / "token"}},
         ca_file=str(tmp_path / "ca"),
     )
     given.check()
@@ -311,7 +311,7 @@ def test_a_url_in_a_file_is_checked_as_one_in_the_configuration(tmp_path: Path) 
     file = tmp_path / "url"
     file.write_text("http://collector.example:4318")
     with pytest.raises(UsageError) as refused:
-        configured(url_file=str(file)).check()
+        configured(url={"file": file}).check()
     assert str(refused.value) == (
         f"otlp.url in {file}: write the whole URL: that of a collector is http://HOST:4318/v1/metrics"
     )

@@ -8,6 +8,7 @@ later one: it is a call in a thread of its own, and what it starts is put into e
 
 import logging
 import threading
+import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -47,7 +48,7 @@ from streaming.pipeline.spark.errors import (
     SubmittedSparkError,
     error_cause,
 )
-from streaming.pipeline.spark.internals import answers, kill_java
+from streaming.pipeline.spark.internals import answers, end_idle_daemons, kill_java
 from streaming.pipeline.spark.python_worker import shared_token
 from streaming.pipeline.spark.remote_checkpoint import use_remote_checkpoint
 from streaming.pipeline.spark.spark_call import SparkCall, stop_ignoring_errors
@@ -66,6 +67,8 @@ _UNDERSTUDY_S: Final = 50.0
 """After so long without a batch, the understudy counts: the query may hang, or the batch takes long."""
 _SILENT_S: Final = 60.0
 """After so long, Spark is missing: by then, what the alert says of the understudy is so."""
+_BEGUN_S: Final = 120.0
+"""So long after a start of the query Spark has ended the workers that only began it: it does so after a minute."""
 
 
 class Monitoring:
@@ -90,6 +93,8 @@ class Monitoring:
         self._settings: Mapping[str, ClusterSettings] | None = None
         """Those of the query; None before its first start."""
         self._restarts = Restarts()
+        self._begun_at_s: float | None = None
+        """When Spark's daemons end that only began the query; None: they have."""
         self._silence, self._waiting = Waiting(), Waiting()
         """For how long there were rows and no batch; and nothing else was missing that a batch waits for."""
         self._replacing = threading.RLock()
@@ -175,6 +180,7 @@ class Monitoring:
             elif self._restarts.problem is None and self._query.runs:
                 self._query.wait(seconds)
                 self._look_for_batches()
+                self._end_daemons()
             elif self._restarts.due_in_s > 0:
                 self._stop.wait(min(seconds, self._restarts.due_in_s))
             elif full_disk(self.checkpoint.folder) is not None:
@@ -234,6 +240,11 @@ class Monitoring:
             self._dependencies.missing(Dependency.SPARK, "Spark completes no batch", for_s=waiting_s)
         if waiting_s >= self._restarts.hangs_s:
             raise HangingError(f"Spark has completed no batch for {ms_text(Millis(round(1_000 * waiting_s)))}")
+
+    def _end_daemons(self) -> None:
+        if self._begun_at_s is not None and time.monotonic() >= self._begun_at_s:
+            self._begun_at_s = None
+            end_idle_daemons()
 
     def _plan_restart(self, problem: JobError) -> None:
         self._start = None
@@ -378,6 +389,7 @@ class Monitoring:
         self._settings = self._running.identified.settings
         processor = self._processor(self._settings, spark_folder=self.checkpoint.pages, shared=self._shared)
         self._query.start(spark, processor, query_topic(self._running.config, self.checkpoint))
+        self._begun_at_s = time.monotonic() + _BEGUN_S
 
     def _processor(self, settings: Mapping[str, ClusterSettings], **of_spark: Path | None) -> ClusterProcessor:
         """Returns the processor of one of the engines: both begin with the same."""

@@ -18,7 +18,8 @@ def processes(job: ConfiguredJob, wanted: Callable[[Sequence[str]], bool]) -> li
     found = list[psutil.Process]()
     for process in (driver, *driver.children(recursive=True)):
         with suppress(psutil.ZombieProcess, psutil.NoSuchProcess):  # it has ended meanwhile
-            if wanted(process.cmdline()):
+            # That of a process that has just ended is empty.
+            if (command := process.cmdline()) and wanted(command):
                 found.append(process)
     return found
 

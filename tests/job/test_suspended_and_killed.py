@@ -52,6 +52,13 @@ def job(lab: Lab, tmp_path: Path, continues: Path) -> Iterator[ConfiguredJob]:
         yield job
 
 
+def assert_daemons(job: ConfiguredJob, count: int) -> None:
+    """Asserts that Spark has so many Python daemons; their workers have the same command."""
+    java = {one.pid for one in processes(job, is_java)}
+    found = [one for one in processes(job, lambda command: "pyspark.daemon" in command) if one.ppid() in java]
+    assert len(found) == count, found
+
+
 def wait_for_batches(job: ConfiguredJob, count: int = 3) -> None:
     """Waits for batches that are completed from now on."""
     file = job.checkpoint / "spark" / "commits"
@@ -97,6 +104,8 @@ def test_a_job_that_was_suspended_goes_on(job: ConfiguredJob, suspended: Callabl
 
 
 def test_spark_whose_python_processes_are_killed_is_started_again_inside_the_job(job: ConfiguredJob) -> None:
+    """Also after the daemons that Spark started only to begin the query have ended."""
+    eventually(lambda: assert_daemons(job, 1), within_s=180)
     for one in processes(job, is_python_of_spark):
         one.kill()
     eventually(lambda: assert_logged(job, "Spark is started again: the streaming query "), within_s=30)

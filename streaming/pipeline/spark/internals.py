@@ -1,12 +1,22 @@
 """Spark's private names: what Spark has no public function for. An upgrade that breaks one breaks its test by name."""
 
+import os
+import re
+import signal
 import subprocess
-from typing import IO, Any
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, Final
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.context import SQLContext
+
+_DAEMON: Final = b"pyspark.daemon"
+_PARENT: Final = re.compile(r"(?P<pid>\d+) \(.*\) . (?P<parent>\d+) ", re.DOTALL)
+"""The beginning of `/proc/PID/stat`; a process may have any name."""
 
 
 def java_of(spark: SparkSession) -> Any:
@@ -83,6 +93,31 @@ def answers(spark: SparkSession) -> bool:
         return context._jsc is not None and not context._jsc.sc().isStopped()
     except (Py4JError, ConnectionError):
         return False
+
+
+def end_idle_daemons() -> int:
+    """Ends those of Spark's Python daemons that have no worker, on Linux; returns how many.
+
+    Spark starts a daemon for each kind of worker, three of them only to begin a query, and keeps them: 36 MB each. It
+    starts one again when it cannot connect to it (`PythonWorkerFactory.createThroughDaemon`).
+    """
+    launched = {java.pid for java in _launched}
+    parents = {int(found["pid"]): int(found["parent"]) for found in map(_PARENT.match, _stats()) if found}
+    idle = [pid for pid, parent in parents.items() if parent in launched and pid not in parents.values()]
+    ended = 0
+    for pid in idle:
+        with suppress(OSError):
+            if _DAEMON in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                os.kill(pid, signal.SIGTERM)
+                ended += 1
+    return ended
+
+
+def _stats() -> Iterator[str]:
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        # A process may end meanwhile.
+        with suppress(OSError):
+            yield file.read_text(encoding="utf-8", errors="replace")
 
 
 def kill_java() -> bool:

@@ -76,6 +76,8 @@ def test_only_takes_several_names_and_patterns() -> None:
     assert watched("prod-eu,test") == ["prod-eu", "test"]
     assert watched("prod-*, test") == ["prod-eu", "prod-us", "test"]
     assert watched("prod-us", "test") == ["prod-us", "test"]
+    assert watched("!*-us") == ["prod-eu", "test"]
+    assert watched("prod-*,!*-us") == ["prod-eu"]
 
 
 def test_a_clusters_thresholds_override_the_common_ones_and_an_option_overrides_both(fleet: Path) -> None:

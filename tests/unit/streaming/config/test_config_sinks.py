@@ -91,6 +91,7 @@ def test_a_printed_configuration_has_no_secret() -> None:
     config = configured(sink, defaults={"sasl_plain_password": SECRET})
     for one in (config, config.sinks[0].section, config.clusters[0].cluster()):
         assert SECRET not in repr(one)
+    assert SECRET not in config.model_dump_json()
 
 
 @pytest.mark.parametrize(

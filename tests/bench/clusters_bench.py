@@ -26,8 +26,8 @@ SECONDS = 60.0
 CHANGES_PER_S = 3.0
 _WARM_UP_S, WARM_UP_S_PER_CLUSTER = 20.0, 0.2
 _DELIVERY_S = 15.0
-_RULE = "broker-fenced"
-AT_ONCE = {_RULE: {"hold": 0}}
+RULE = "broker-fenced"
+AT_ONCE = {RULE: {"hold": 0}}
 """The thresholds of the job. With a clear time below ten seconds its quiet rows would be evaluated more often."""
 
 
@@ -47,9 +47,9 @@ def figures(clusters: int = CLUSTERS) -> dict[str, Any]:
 
 
 def started(
-    stack: ExitStack, clusters: int, *, sinks: Sequence[Any], thresholds: Mapping[str, Any] | None = None
+    stack: ExitStack, clusters: int, *, sinks: Sequence[Any], thresholds: Mapping[str, Any] | None = None, **keys: Any
 ) -> tuple[FarmProcess, ConfiguredJob]:
-    """Starts the farm, and a job that monitors its clusters with holds at zero."""
+    """Starts the farm, and a job that monitors its clusters with holds at zero; `keys`: further ones of its file."""
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kraftwatch-farm-")))
     farm = stack.enter_context(running_farm(clusters))
     job = ConfiguredJob(folder=folder / "watch", bootstrap=())
@@ -57,6 +57,7 @@ def started(
         clusters=farm_sections(farm, clusters),
         sinks=[f"jsonl:{job.jsonl}", *sinks],
         thresholds={**AT_ONCE, **(thresholds or {})},
+        **keys,
     )
     stack.enter_context(job)
     return farm, job
@@ -99,8 +100,8 @@ def ages_ms(changes: Sequence[Change], sent: Sequence[tuple[str, Change]]) -> tu
     """Returns the age of each change when its alert was sent, and the number of alerts of other rules."""
     times: dict[tuple[str, str], list[float]] = {}
     for rule, (cluster, state, at) in sent:
-        if rule == _RULE:
+        if rule == RULE:
             times.setdefault((cluster, state), []).append(at)
     first = [next((at for at in times.get((name, state), ()) if at >= began), None) for name, state, began in changes]
     ages = [1_000 * (at - began) for at, (_, _, began) in zip(first, changes, strict=True) if at is not None]
-    return ages, sum(rule != _RULE for rule, _ in sent)
+    return ages, sum(rule != RULE for rule, _ in sent)

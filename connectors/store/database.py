@@ -6,7 +6,7 @@ beside the job, or `PostgresDatabase`, a server that several machines share.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from weakref import finalize
@@ -162,8 +162,7 @@ class SqliteDatabase(Database):
             if check_revision(connection, self.place) is None and not self._read_only:
                 self._migrate(connection)
         if not self._read_only:
-            with closing(sqlite_file.connect(self.path)) as raw:
-                raw.execute("PRAGMA journal_mode = WAL")
+            sqlite_file.use_wal(self.path)
         return engine
 
     def _new_engine(self) -> Engine:

@@ -5,6 +5,7 @@ The file is in WAL mode: readers, also those of other processes, neither wait fo
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -23,6 +24,7 @@ _UNWRITABLE = frozenset(
 """Results that a disk gives that is full, fails or is read-only, and another process that holds a lock."""
 LOCK_WAIT_S = 30.0
 """How long a transaction waits for the one of another process."""
+_WAL_RETRY_S = 0.02
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
@@ -52,6 +54,25 @@ def create_private(path: Path) -> None:
     # release the locks that SQLite has on it in this process, and another process would delete its write-ahead log.
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def use_wal(path: Path) -> None:
+    """Sets WAL mode, which a file keeps.
+
+    SQLite does not wait for a transaction of another connection that writes meanwhile, as it does elsewhere: its own
+    has read the file already (`sqlite3BtreeSetVersion`). Raises sqlite3.Error if one writes longer than LOCK_WAIT_S.
+    """
+    until = time.monotonic() + LOCK_WAIT_S
+    with closing(connect(path)) as connection:
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
+                    raise
+                time.sleep(_WAL_RETRY_S)
+            else:
+                return
 
 
 def damage(path: Path) -> str | None:

@@ -4,6 +4,7 @@ import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,23 @@ def test_many_processes_and_threads_may_open_and_write_at_once(tmp_path: Path) -
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda at: numbers(tmp_path).put({f"{at}": at}), range(24)))
     assert numbers(tmp_path).items() == {f"{at}": at for at in range(24)}
+
+
+def test_a_file_that_another_process_writes_gets_its_mode_when_it_has_written(tmp_path: Path) -> None:
+    path = tmp_path / "new.db"
+    sqlite_file.create_private(path)
+    with closing(sqlite_file.connect(path)) as writer, ThreadPoolExecutor(1) as pool:
+        writer.execute("CREATE TABLE one (a)")
+        writer.execute("BEGIN IMMEDIATE")
+
+        waits = pool.submit(sqlite_file.use_wal, path)
+        with pytest.raises(TimeoutError):
+            waits.result(timeout=0.2)
+        writer.execute("COMMIT")
+
+        waits.result(timeout=sqlite_file.LOCK_WAIT_S)
+    with closing(sqlite_file.connect(path)) as reader:
+        assert reader.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 def test_fifty_writers_of_the_same_names_all_succeed(tmp_path: Path) -> None:

@@ -22,11 +22,11 @@ class Need(StrEnum):
     VOTERS_RECORD = "voters-record"
     """The log has been read to its end and holds a committed VotersRecord (KIP-853)."""
     VOTER_ENDPOINTS = "voter-endpoints"
-    """It holds one, or the quorum is static and a DescribeFacts answer has the endpoints of its voters."""
+    """It holds one, or the quorum is static and a DescribeQuorum answer has the endpoints of its voters."""
     CURRENT_LOG = "current-log"
     """The log has been read to its end, and a leader served it within `ages.answer`."""
     FRESH_POLL = "fresh-poll"
-    """A DescribeFacts answer within `ages.poll` in which the leader has a row."""
+    """A DescribeQuorum answer within `ages.poll` in which the leader has a row."""
     RECOVERY_STATE = "recovery-state"
     """The finalized metadata.version has LeaderRecoveryState (KIP-704); below 3.2 the rule is not applicable."""
 

@@ -23,7 +23,6 @@ What it means
       would be monitored, too.
     - `clock`: the clock of this host was set by half a minute or more. No alert fires or resolves because of it; times
       in alerts from before are wrong by as much.
-      fires or resolves because of it; but times in alerts from before are wrong by as much.
 
 What to do
     1. Check the monitor's own host first: its network, its clock, its load.

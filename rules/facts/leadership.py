@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from rules.facts.contact import recorded_endpoints, recorded_nodes
+from rules.facts.endpoint import CURED_BY_RESTART
 from rules.facts.following import same_replica
 from rules.facts.freshness import fresh_views
 from rules.facts.node import NodeFacts, Nodes, Process
@@ -190,7 +191,7 @@ class WhoLeads:
         if self.recorded:
             # A node that answers at an address of which none is known is one of the voters too, behind a load balancer.
             unknown = sum(isinstance(one, str) for one in self.answered)
-            leading = sorted(self.may_run)[unknown:]
+            leading = sorted(one for one in self.may_run if not self._cannot_be_followed(self.nodes[one]))[unknown:]
             number = len(self.recorded & self.answered) + len(self.may_run)
             return bool(leading if node is None else node in leading) and number >= majority(len(self.recorded))
         return node is None and self._unrecorded_may_lead()
@@ -201,6 +202,17 @@ class WhoLeads:
             return True
         silent = node.process is Process.NOT_REACHED or node.id in self.failing(_SILENT_REASONS)
         return silent and self.path_worked
+
+    def _cannot_be_followed(self, node: NodeFacts) -> bool:
+        """Returns whether no voter can begin to fetch from this one, as it must if it is elected: over a connection
+        that its certificate, or that it serves none, does not let it open.
+
+        It may be elected all the same, by the vote requests that it sends, and is named by who gave it the vote. From
+        one that led when a leader last answered, others may fetch over connections that they opened before.
+        """
+        poll = self.quorum.poll
+        led = poll is None or poll.leader_id == node.id
+        return not led and not CURED_BY_RESTART.isdisjoint(node.faults)
 
     def _unrecorded_may_lead(self) -> bool:
         """Returns the same where it is not recorded where the voters listen: all of them must be configured."""

@@ -19,6 +19,9 @@ import yaml
 from typer.testing import Result
 
 from connectors.observations.observation import ObservationKind
+from rules.facts.endpoint import EndpointFault
+from rules.facts.quorum import Facts
+from rules.model.identifiers import NodeId
 from rules.model.monitoring import Reason
 from streaming.config import load
 from tests.cli import program
@@ -294,8 +297,12 @@ def test_voter_with_an_expired_certificate_cannot_be_elected_or_vote_and_is_repo
         # What the other nodes read when they start.
         issue("server")
         monitored = monitored_cluster_of(lab, gatherer, name=FULL)
-        monitored.start_scenario({"stale-voter-endpoint.hold": 6, "no-leader.hold": 3})
         await_fetches_of_all_voters(lab)
+        # While it starts, it serves no new connection.
+        monitored.wait_for_quorum(
+            lambda quorum: Facts(quorum).nodes[NodeId(broken)].faults == (EndpointFault.CERTIFICATE,), within_s=60
+        )
+        monitored.start_scenario({"stale-voter-endpoint.hold": 6, "no-leader.hold": 3})
         alert = monitored.wait_for("stale-voter-endpoint", subject=f"voter {broken}", within_s=60)
         endpoint = lab.node(broken).endpoint
         assert alert.summary.startswith(

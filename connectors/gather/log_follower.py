@@ -61,7 +61,7 @@ changes keep coming, a row holds those of a second. The first change after a qui
 
 In a job of many clusters the next Fetch waits for so long after each row, also after one with NoOps only, of which an
 idle leader appends two a second: the job has the time to evaluate the changes of the others. It waits from its own
-time, so that not all clusters are read at once."""
+time, so that not all clusters are read at once; and before the Fetch, because the leader ignores MinBytes (4.4.0)."""
 _PAUSE_S = 0.25
 
 

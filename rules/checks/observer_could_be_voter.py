@@ -49,7 +49,6 @@ from rules.model.replica import Poll, Replica
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import (
     add_controller,
-    no_change_while_both_run,
     unless_it_joins,
     wait_for_pending_change,
 )
@@ -179,7 +178,6 @@ def _finding(
         },
         remedy=(
             *wait_for_pending_change(facts),
-            *((no_change_while_both_run(row.key.id),) if len(facts.nodes.fetching[row.key.id]) > 1 else ()),
             *_before_adding(row, state, len(committed.voters), shared),
             *unless_it_joins(quorum, row.key.id),
             *add_controller(facts, row.key.id),

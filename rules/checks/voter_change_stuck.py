@@ -161,7 +161,8 @@ def _repeated_removals(facts: Facts, poll: Poll, thresholds: Thresholds) -> Iter
     for node, changes in sorted(removals.items()):
         if len(changes) >= thresholds[REMOVALS.name]:
             yield _repeated(facts, node, changes)
-        elif (back := _return(facts, changes[-1])) is not None:
+        elif not facts.nodes.is_shared(node) and (back := _return(facts, changes[-1])) is not None:
+            # Of two processes with its node id each removes the other: that is over when one of them is stopped.
             yield _returned(facts, changes[-1], *back)
 
 

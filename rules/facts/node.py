@@ -202,6 +202,11 @@ class Nodes(Mapping[NodeId, NodeFacts]):
         }
         return {node: of_node for node, of_node in found.items() if of_node}
 
+    def is_shared(self, node: NodeId) -> bool:
+        """Returns whether two processes with this node id were seen: they fetch, or registered in turn."""
+        registered = self.quorum.history.double_registrations
+        return len(self.fetching.get(node, ())) > 1 or any(one.id == node for one in registered)
+
     @cached_property
     def at(self) -> Mapping[str, NodeId]:
         """The node at each address, HOST:PORT: the recorded one, or else the one that has answered there."""

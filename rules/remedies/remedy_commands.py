@@ -75,8 +75,12 @@ def remove_controller(facts: Facts, key: ReplicaKey, *, for_good: bool = False) 
 
 
 def add_controller(facts: Facts, node: NodeId) -> tuple[str, ...]:
-    """Returns where to run the command, and the command that makes a running controller a voter (KIP-853)."""
+    """Returns where to run the command, and the command that makes a running controller a voter (KIP-853).
+
+    Before them, that it must wait while two processes have its node id.
+    """
     return (
+        *((no_change_while_both_run(node),) if facts.nodes.is_shared(node) else ()),
         f"# On controller {node}'s host, with its own configuration file as $NODE_PROPERTIES",
         asks_leader(
             f"{QUORUM_TOOL} {' '.join(_bootstrap(facts, excluding=node))} {_LOGIN_OPTION} add-controller", node

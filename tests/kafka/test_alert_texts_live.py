@@ -64,7 +64,7 @@ def test_lost_majority_is_one_alert_that_says_to_start_the_controllers(lab: Lab,
     now = lab.await_leader()
     assert f"Controllers {one} and {other} are down" in fired.summary
     assert [step for step in fired.remedy if "rescue plan --lost" in step]
-    assert resolved.summary.startswith(f"Controller {now.leader_id} leads in epoch {now.leader_epoch}. ")
+    assert resolved.summary.startswith(f"Controller {now.leader_id} leads in epoch {now.leader_epoch} and commits. ")
     # A controller that has just started fetches before its endpoint is probed again: that is a warning without a hold.
     assert [each for each in monitor.alerts if each.severity == "critical" and each.rule != "no-leader"] == []
     assert found_conflicts(monitor.alerts) == []

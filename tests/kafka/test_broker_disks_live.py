@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from deploy.lab import kafka_requests
 from deploy.lab.node import Node
+from rules.alert import Alert
 from rules.facts.quorum import Facts
 from rules.model.identifiers import NodeId
 from rules.remedies.start_conditions import before_a_start
@@ -35,6 +36,11 @@ def kill_one_after_the_other(lab: Lab, monitor: MonitoredCluster, *brokers: int)
         monitor.wait_for_quorum(lambda quorum, node=node: quorum.brokers[node].fenced)  # type: ignore[misc]
 
 
+def first_step(alert: Alert) -> str:
+    """Returns the first step but for the one of a quorum that is younger than a minute: it may have been restored."""
+    return next(step for step in alert.remedy if not step.startswith("# If the controllers were restored from copies"))
+
+
 def test_the_broker_that_was_in_sync_last_is_started_first(lab: Lab, monitor: MonitoredCluster) -> None:
     """Each record is acknowledged by one replica at least; the topic allows unclean elections."""
     last, other = lab.brokers
@@ -51,7 +57,7 @@ def test_the_broker_that_was_in_sync_last_is_started_first(lab: Lab, monitor: Mo
 
     assert fired.severity == "critical"
     assert f" Bring broker {last} back first: it has records that broker {other} may lack. " in fired.summary
-    assert fired.remedy[0].startswith(f"# Do not start broker {other} before broker {last} is back: ")
+    assert first_step(fired).startswith(f"# Do not start broker {other} before broker {last} is back: ")
     elected = {node for one in monitor.machine.quorum().history.unclean for node in one.leaders}
     assert elected <= {last}, "the last leader at most"
     (state,) = kafka_requests.partitions(lab.node(last).broker_port or 0, "unclean", connect=lab.connect)
@@ -105,8 +111,8 @@ def test_steps_after_a_lost_disk_save_what_the_other_replica_has(lab: Lab, monit
     assert (fired.subject, fired.severity) == (f"broker {broker}", "critical")
     assert {"saved-alone-0", "saved-0"} <= {*fired.evidence["examples"]}  # type: ignore[misc]
     first = f"# Do not start or restart broker {other} before you have copied "
-    assert fired.remedy[0].startswith(first)
-    assert "saved-0" in fired.remedy[0]
+    assert first_step(fired).startswith(first)
+    assert "saved-0" in first_step(fired)
     stopped = f"# Do not start or restart broker {other} before broker {broker} is stopped: "
     assert before_other_starts[0] == fired.remedy[0], "every alert that starts it says so"
     assert all(step.startswith(stopped) for step in before_other_starts[1:])
@@ -197,8 +203,8 @@ def test_steps_save_what_each_replica_has_when_one_of_two_disks_is_lost(lab: Lab
     fired = monitor.wait_for("broker-disk-replaced", subject=f"broker {broker}")
     assert in_order(
         fired.remedy,
-        f"Do not start or restart broker {other} before broker {broker} is stopped",
-        f"Otherwise stop broker {broker}",
+        f"Do not start or restart broker {other} before you have copied",
+        f"stop broker {broker}",
         f"start broker {other} while broker {broker} is stopped, then elect another replica of these partitions",
         f"Start broker {broker} when another replica leads them",
     )

@@ -146,7 +146,8 @@ def test_cloned_disk_has_one_directory_id_under_two_node_ids(lab: Lab, tmp_path:
 
     assert (fired.severity, fired.subject) == ("warning", f"directory {directory}")
     assert (fired.evidence["node_ids"], fired.evidence["voter_ids"]) == ([leader, clone.id], [leader])
-    assert fired.remedy[0].startswith(f"# Stop node {clone.id}, delete its metadata directory")
+    assert fired.remedy[0].startswith("# If only meta.properties was copied")
+    assert fired.remedy[1].startswith(f"# If the disk was cloned, stop node {clone.id}, delete its metadata directory")
 
 
 def copy_disk(node: Node, folder: Path) -> None:

@@ -146,10 +146,10 @@ def _importable_gssapi(folder: Path) -> Path:
         folder.mkdir()
         for name in ("gssapi", "decorator.py"):
             (folder / name).symlink_to(_DEBIAN_PACKAGES / name)
-        imported = subprocess.run(
-            [sys.executable, "-c", "import gssapi"], env={**os.environ, "PYTHONPATH": str(folder)}, check=False,
-            capture_output=True, timeout=60,
-        )  # fmt: skip
-        if imported.returncode:
-            pytest.skip(f"{SKIP_REASON}python3-gssapi")
+    imported = subprocess.run(
+        [sys.executable, "-c", "import gssapi"], env={**os.environ, "PYTHONPATH": str(folder)}, check=False,
+        capture_output=True, timeout=60,
+    )  # fmt: skip
+    if imported.returncode:
+        pytest.skip(f"{SKIP_REASON}python3-gssapi")
     return folder

@@ -107,7 +107,7 @@ def test_after_clocks_were_set_back_no_lost_leader_is_missed_before_a_restart(cl
     monitor.wait_for_quorum(lambda seen: {*Facts(seen).doubts_about(TIMERS)} == {*followers}, within_s=60)
     clocks.wait(LATER_MS)
     said = {one.question: one for one in clocks.answers(monitor.machine.quorum()) if one.node == leader}
-    assert {question: one.positive for question, one in said.items()} == {RESTART: None, LOSE_ALONE: None, LOSE: True}, said
+    assert {question: one.positive for question, one in said.items()} == {RESTART: None, LOSE_ALONE: None, LOSE: True}
     why = f"the clock of controller {leader} was set back by "
     assert why in said[RESTART].text and why in said[LOSE_ALONE].text, said
 

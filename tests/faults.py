@@ -190,7 +190,7 @@ FOLLOWERS_PAUSED = replace(
     alerts=(
         _critical(
             rule="no-leader",
-            sentence=r"Nothing is committed since .* Controller \d+ leads in epoch \d+, with \d+ uncommitted records",
+            sentence=r"Nothing is committed since .*: no metadata change is possible",
             step=_NO_ANSWER,
         ),
     ),

@@ -59,8 +59,8 @@ def create_private(path: Path) -> None:
 def use_wal(path: Path) -> None:
     """Sets WAL mode, which a file keeps.
 
-    SQLite does not wait for a transaction of another connection that writes meanwhile, as it does elsewhere: its own
-    has read the file already (`sqlite3BtreeSetVersion`). Raises sqlite3.Error if one writes longer than LOCK_WAIT_S.
+    Another connection may be writing to the file. SQLite waits for it in every other statement, and not in this one,
+    which has begun to read before it writes (`sqlite3BtreeSetVersion`). Raises sqlite3.Error after LOCK_WAIT_S.
     """
     until = time.monotonic() + LOCK_WAIT_S
     with closing(connect(path)) as connection:

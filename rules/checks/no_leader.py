@@ -11,8 +11,9 @@ What it means
     quorum commits twice a second even when it is idle (NoOpRecord, KIP-835), unless NoOps are switched off.
 
     If kraftwatch only cannot observe the quorum (timeouts, names, permissions, a login that a majority rejects),
-    `monitor-blind` fires instead; also while a voter that may lead was not reached. If a majority of the voters follow
-    a leader, the quorum has one, even if that leader does not answer kraftwatch.
+    `monitor-blind` fires instead; also while a voter that may lead was not reached. A voter with an expired certificate
+    may lead only if it led before: no other voter can begin to fetch from it. If a majority of the voters follow a
+    leader, the quorum has one, even if that leader does not answer kraftwatch.
 
     Where no leader has answered yet, because kraftwatch was started during the outage, only `bootstrap` is known. The
     alert fires if three controllers or more are configured and all of them refuse connections, but for fewer names that

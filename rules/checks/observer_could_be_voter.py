@@ -49,8 +49,8 @@ from rules.model.replica import Poll, Replica
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import (
     add_controller,
+    before_a_change,
     unless_it_joins,
-    wait_for_pending_change,
 )
 from rules.remedies.step import starts
 from rules.rule import Rule
@@ -177,7 +177,7 @@ def _finding(
             "leader_epoch": poll.leader_epoch,
         },
         remedy=(
-            *wait_for_pending_change(facts),
+            *before_a_change(facts, row.key.id),
             *_before_adding(row, state, len(committed.voters), shared),
             *unless_it_joins(quorum, row.key.id),
             *add_controller(facts, row.key.id),

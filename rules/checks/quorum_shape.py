@@ -39,7 +39,7 @@ from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import majority, tolerated_failures
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import add_controller, describe_replication, wait_for_pending_change
+from rules.remedies.remedy_commands import add_controller, before_a_change, describe_replication
 from rules.rule import Rule
 
 MOST = Threshold(
@@ -99,7 +99,7 @@ def _lost_voters(
         "caught up as an observer, and each addition is committed"
     )
     steps = (step for node in running for step in add_controller(facts, node))
-    whole = _finding(facts, voters, Severity.WARNING, advised[1], again, *steps)
+    whole = _finding(facts, voters, Severity.WARNING, advised[1], again, *steps, changed=running)
     return replace(
         whole,
         summary=f"{largest} voters became {len(voters)} within an hour: {and_join(removed)} "
@@ -151,7 +151,15 @@ def _advice(n: int, most: int) -> _Advice | None:
     return None
 
 
-def _finding(facts: Facts, voters: list[NodeId], severity: Severity, consequence: str, *actions: str) -> Finding:
+def _finding(
+    facts: Facts,
+    voters: list[NodeId],
+    severity: Severity,
+    consequence: str,
+    *actions: str,
+    changed: Iterable[NodeId] = (),
+) -> Finding:
+    """`changed`: the controllers that the actions add or remove, where they name them."""
     quorum = facts.quorum
     n, tolerated = len(voters), tolerated_failures(len(voters))
     failures = plural(tolerated, "failure") if tolerated else "no failure"
@@ -170,7 +178,7 @@ def _finding(facts: Facts, voters: list[NodeId], severity: Severity, consequence
             "kraft_version": quorum.kraft_version,
         },
         remedy=(
-            *wait_for_pending_change(facts),
+            *before_a_change(facts, *changed),
             *actions,
             "# Change the voters of a static quorum in controller.quorum.voters on every node, or after an upgrade of "
             f"kraft.version to 1 (the ids of the present voters: {and_join(voters)})"

@@ -162,7 +162,7 @@ def _repeated_removals(facts: Facts, poll: Poll, thresholds: Thresholds) -> Iter
         if len(changes) >= thresholds[REMOVALS.name]:
             yield _repeated(facts, node, changes)
         elif not facts.nodes.is_shared(node) and (back := _return(facts, changes[-1])) is not None:
-            # Of two processes with its node id each removes the other: that is over when one of them is stopped.
+            # Two processes with one node id remove each other, until one of them is stopped (duplicate-node-id).
             yield _returned(facts, changes[-1], *back)
 
 

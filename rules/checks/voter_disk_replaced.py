@@ -48,7 +48,7 @@ from rules.model.membership import Voter, VoterSet
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll, Replica
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import add_controller, remove_controller, unless_it_joins, wait_for_pending_change
+from rules.remedies.remedy_commands import add_controller, before_a_change, remove_controller, unless_it_joins
 from rules.remedies.step import may_restart
 from rules.rule import Rule
 
@@ -150,7 +150,7 @@ def _finding(
         },
         remedy=(
             *(_former_is_lost(old) if remove else ()),
-            *wait_for_pending_change(facts),
+            *before_a_change(facts, new.id),
             *(wait if lagging else ()),
             *unless_it_joins(quorum, new.id),
             *remove,

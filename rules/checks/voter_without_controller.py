@@ -43,7 +43,7 @@ from rules.formatting import utc_text
 from rules.model.identifiers import NodeId
 from rules.model.membership import Voter, majority
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import allow, describe_status, remove_controller, wait_for_pending_change
+from rules.remedies.remedy_commands import allow, before_a_change, describe_status, remove_controller
 from rules.remedies.step import may_restart, starts
 from rules.rule import Rule
 
@@ -99,7 +99,7 @@ def _removal(facts: Facts, voter: Voter) -> tuple[str, ...]:
         what = "# Otherwise remove it from controller.quorum.voters of every node, and restart them one at a time"
         return (may_restart(what, voter.key.id),)
     remove = remove_controller(facts, voter.key, for_good=True)
-    return (f"# Otherwise remove voter {voter.key.id}", *wait_for_pending_change(facts), remove)
+    return (f"# Otherwise remove voter {voter.key.id}", *before_a_change(facts, voter.key.id), remove)
 
 
 def _without_list(facts: Facts, voter: Voter, voters: int, why: str) -> Finding:

@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import TypeAlias
 
 from rules.facts.contact import recorded_endpoints, recorded_nodes
-from rules.facts.endpoint import CURED_BY_RESTART
 from rules.facts.following import same_replica
 from rules.facts.freshness import fresh_views
 from rules.facts.node import NodeFacts, Nodes, Process
@@ -204,15 +203,15 @@ class WhoLeads:
         return silent and self.path_worked
 
     def _cannot_be_followed(self, node: NodeFacts) -> bool:
-        """Returns whether no voter can begin to fetch from this one, as it must if it is elected: over a connection
-        that its certificate, or that it serves none, does not let it open.
+        """Returns whether no voter can fetch from this one if it is elected.
 
-        It may be elected all the same, by the vote requests that it sends, and is named by who gave it the vote. From
-        one that led when a leader last answered, others may fetch over connections that they opened before.
+        It may be elected all the same, by the vote requests that it sends: the voters that granted them then name it as
+        the leader. From a voter that led when a leader last answered, the others may fetch over connections that they
+        opened before the fault.
         """
         poll = self.quorum.poll
         led = poll is None or poll.leader_id == node.id
-        return not led and not CURED_BY_RESTART.isdisjoint(node.faults)
+        return not led and not node.can_lead
 
     def _unrecorded_may_lead(self) -> bool:
         """Returns the same where it is not recorded where the voters listen: all of them must be configured."""

@@ -33,6 +33,7 @@ from rules.facts.following import (
     since_last_fetch_ms,
 )
 from rules.facts.freshness import fresh_poll
+from rules.model.ages import REMEMBERED_MS
 from rules.model.identifiers import Endpoint, NodeId, ReplicaKey, at_listener
 from rules.model.membership import VoterSet
 from rules.model.monitoring import ConnectionResult, Probe, ProbeAnswer, Resolution, Vantage
@@ -203,8 +204,9 @@ class Nodes(Mapping[NodeId, NodeFacts]):
         return {node: of_node for node, of_node in found.items() if of_node}
 
     def is_shared(self, node: NodeId) -> bool:
-        """Returns whether two processes with this node id were seen: they fetch, or registered in turn."""
-        registered = self.quorum.history.double_registrations
+        """Returns whether two processes with this node id were seen lately: both fetch, or they registered in turn."""
+        since_ms = (self.quorum.newest_timestamp_ms or 0) - REMEMBERED_MS
+        registered = (one for one in self.quorum.history.double_registrations if one.timestamp_ms >= since_ms)
         return len(self.fetching.get(node, ())) > 1 or any(one.id == node for one in registered)
 
     @cached_property

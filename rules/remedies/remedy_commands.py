@@ -75,12 +75,8 @@ def remove_controller(facts: Facts, key: ReplicaKey, *, for_good: bool = False) 
 
 
 def add_controller(facts: Facts, node: NodeId) -> tuple[str, ...]:
-    """Returns where to run the command, and the command that makes a running controller a voter (KIP-853).
-
-    Before them, that it must wait while two processes have its node id.
-    """
+    """Returns where to run the command, and the command that makes a running controller a voter (KIP-853)."""
     return (
-        *((no_change_while_both_run(node),) if facts.nodes.is_shared(node) else ()),
         f"# On controller {node}'s host, with its own configuration file as $NODE_PROPERTIES",
         asks_leader(
             f"{QUORUM_TOOL} {' '.join(_bootstrap(facts, excluding=node))} {_LOGIN_OPTION} add-controller", node
@@ -223,14 +219,15 @@ def with_legend(quorum: Quorum, remedy: tuple[str, ...]) -> tuple[str, ...]:
     return (*remedy, LEGEND) if needed else remedy
 
 
-def wait_for_pending_change(facts: Facts) -> tuple[str, ...]:
-    """Returns the step that waits for a pending change of the voter set: the leader rejects a second one (KIP-853)."""
-    pending = facts.change_is_pending
-    return (
-        (waits("# Wait until the pending change of the voter set is committed or dropped", Act.SETTLE),)
-        if pending
-        else ()
-    )
+def before_a_change(facts: Facts, *nodes: NodeId) -> tuple[str, ...]:
+    """Returns the steps before these controllers are added to the voters, or removed.
+
+    The leader rejects a change while another one is pending (KIP-853). Two processes with one node id remove each
+    other.
+    """
+    pending = waits("# Wait until the pending change of the voter set is committed or dropped", Act.SETTLE)
+    shared = (no_change_while_both_run(node) for node in nodes if facts.nodes.is_shared(node))
+    return (*((pending,) if facts.change_is_pending else ()), *shared)
 
 
 def after_election(facts: Facts, remedy: Iterable[str]) -> Iterable[str]:

@@ -19,7 +19,7 @@ COMMA := ,
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-live compiled-tests downloads test-long test-pyspark check types lint bench evaluate simulate outputs hostile chaos screenshots findings goldens generated schemas kafka kafka-tests parity mutate lock helm api-server otelcol wheel image-files image spark-archive audit sbom release docs clean
+.PHONY: help setup demo test test-live compiled-tests downloads test-long whole test-pyspark check types lint bench evaluate simulate outputs hostile chaos screenshots findings goldens generated schemas kafka kafka-tests parity mutate lock helm api-server otelcol wheel image-files image spark-archive audit sbom release docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ test-long: $(READY) ## run the long tests, slow and rare scenarios on real Kafka
 	@$(BIN)/python -m tests.long_parts $(PART) >/dev/null
 	@$(MAKE) --no-print-directory downloads
 	@$(PYTEST) -m long --durations=15 $$($(BIN)/python -m tests.long_parts $(PART) 2>/dev/null)
+
+whole: $(READY) ## run every command that tests, or ONLY=NAME,... of them, and write the table of docs/reliability.md (9 h)
+	@ONLY=$(ONLY) WORKERS=$(WORKERS) $(BIN)/python -m tests.whole
 
 test-pyspark: $(READY) ## run the Spark tests with another version of pyspark, VERSION= (4.2.1), in .venv-pyspark
 	@test -x .venv-pyspark/bin/python || $(PYTHON) -m venv .venv-pyspark

@@ -14,32 +14,13 @@ properties 1 controller "$1" "controller.quorum.voters=1@127.0.0.1:$1"
 format 1
 start 1 "$1"
 cat > "$folder/shown.py" <<'PYTHON'
-"""Sends Fetch v15 (FetchRequest.json) and DescribeQuorum v0 as bytes."""
-import socket
+"""Sends Fetch v15 (FetchRequest.json)."""
 import struct
-import sys
 import time
 
-METADATA = b"\x13__cluster_metadata"
+from metadata_requests import leader, sent
+
 METADATA_ID = bytes(15) + b"\x01"
-
-
-def sent(key, version, body):
-    """Returns the body of the answer, after its correlation id and its tagged fields."""
-    header = struct.pack(">hhih", key, version, 7, -1) + b"\0"
-    with socket.create_connection(("127.0.0.1", int(sys.argv[1])), 10) as connection:
-        connection.sendall(struct.pack(">i", len(header + body)) + header + body)
-        answer = connection.makefile("rb")
-        (size,) = struct.unpack(">i", answer.read(4))
-        return answer.read(size)[5:]
-
-
-def leader():
-    """Returns epoch and high watermark by DescribeQuorum; None while there is no leader or no high watermark."""
-    answer = sent(55, 0, b"\x02" + METADATA + b"\x02" + struct.pack(">i", 0) + b"\0\0\0")
-    at = answer.index(METADATA) + len(METADATA) + 1
-    _partition, error, leader_id, epoch, end = struct.unpack(">ihiiq", answer[at : at + 22])
-    return (epoch, end) if error == 0 and leader_id == 1 and end > 0 else None
 
 
 def fetched(epoch, end):
@@ -49,11 +30,6 @@ def fetched(epoch, end):
     return sent(1, 15, request + b"\x02" + METADATA_ID + b"\x02" + partition + b"\0" + b"\x01" + b"\x01" + b"\0")
 
 
-end = time.monotonic() + 60
-while (found := leader()) is None:
-    if time.monotonic() > end:
-        raise SystemExit("no leader within 60 s")
-    time.sleep(0.3)
 took = []
 for _ in range(5):
     epoch, offset = leader()
@@ -67,4 +43,4 @@ for _ in range(5):
 if max(took) >= 4:
     raise SystemExit("seen instead: a Fetch that waits")
 PYTHON
-python3 "$folder/shown.py" "$1"
+PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$(dirname "$0")/lib python3 "$folder/shown.py" "$1"

@@ -308,7 +308,7 @@ def _returns(previous: Probe | None, event: Probe, now_ms: Millis) -> tuple[Mill
 def _processes(previous: WitnessRow | None, event: WitnessRow, at_ms: Millis) -> tuple[Millis, ...]:
     """Returns when the processes of a node began that replaced another one, as its host has seen them until then.
 
-    The age of a process is the same when the clock of its host is set.
+    By its age a process seems to be another one if its row came late, and by its time if the host's clock was set.
     """
     if previous is None:
         return ()
@@ -316,7 +316,10 @@ def _processes(previous: WitnessRow | None, event: WitnessRow, at_ms: Millis) ->
     if previous.process_since_ms is None or event.process_since_ms is None:
         return known
     began_ms = Millis(at_ms - max(0, event.at_ms - event.process_since_ms))
-    return (*known, began_ms)[-RETURNS:] if began_ms > previous.observed_at_ms + SAME_PROCESS_MS else known
+    later_ms = began_ms - (previous.observed_at_ms - max(0, previous.at_ms - previous.process_since_ms))
+    later_by_host_ms = event.process_since_ms - previous.process_since_ms
+    is_other = began_ms > previous.observed_at_ms + SAME_PROCESS_MS or min(later_ms, later_by_host_ms) > SAME_PROCESS_MS
+    return (*known, began_ms)[-RETURNS:] if is_other else known
 
 
 def _started_since(probe: Probe) -> bool:

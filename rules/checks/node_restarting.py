@@ -57,6 +57,7 @@ from rules.facts.following import Following
 from rules.facts.freshness import log_age_problem, log_read_problem
 from rules.facts.lost_lead import lost_lead_text
 from rules.facts.needs import Need
+from rules.facts.node import Process
 from rules.facts.quorum import Facts
 from rules.facts.restart_rounds import planned_starts
 from rules.finding import (
@@ -182,12 +183,21 @@ class _Looping:
 
     def forbids(self, facts: Facts, node: NodeId) -> frozenset[NodeId]:
         """Returns the voters that must not be restarted because of this one: without one of them and the voters that
-        may end there may be no majority. One without a vote may.
+        may end there may be no majority. One without a vote may, and one that takes no part.
         """
         voters = facts.quorum.voting_ids
         if node not in self.unstable or len(voters) - len(self.unstable) - 1 >= majority(len(voters)):
             return frozenset()
-        return voters - {node} - facts.without_vote.keys()
+        idle = {voter for voter in voters if _takes_no_part(facts, voter)}
+        return voters - {node} - facts.without_vote.keys() - idle
+
+
+def _takes_no_part(facts: Facts, node: NodeId) -> bool:
+    """Returns whether a restart of a voter takes nothing from the quorum: it hangs, or does not fetch."""
+    known = facts.nodes.get(node)
+    return known is not None and (
+        known.followed is Following.NOT_FETCHING or known.process in (Process.HUNG, Process.NOT_REACHED)
+    )
 
 
 def _runs_on(facts: Facts, node: NodeId, starts: Sequence[_Start]) -> bool:

@@ -43,6 +43,7 @@ from rules.finding import (
 from rules.formatting import printable_step, visible, visible_evidence
 from rules.model.job_state import JobState
 from rules.model.subject import Subject
+from rules.remedies.one_plan import as_one_plan
 from rules.remedies.remedy_commands import after_election, with_legend
 from rules.remedies.start_conditions import start_conditions
 from rules.remedies.start_log import with_log_lines
@@ -168,7 +169,7 @@ def combined(
     active = {result.rule for of_rule in results.values() for result in of_rule if isinstance(result, Finding)}
     kept = [result for rule in selected for result in _inhibited(rule, results[rule.id], active)]
     return Evaluation(
-        findings=tuple(result for result in kept if isinstance(result, Finding)),
+        findings=tuple(as_one_plan([result for result in kept if isinstance(result, Finding)])),
         unknown=tuple(result for result in kept if isinstance(result, UnknownResult)),
         not_applicable=tuple(result for result in kept if isinstance(result, NotApplicable)),
         failed=failed,

@@ -13,7 +13,7 @@ from rules.alert import Alert, AlertState
 from rules.claims.claim import NOBODY, Question, claim
 from rules.finding import Finding
 from rules.model.identifiers import Millis, NodeId
-from rules.remedies.step import Act, Action, Plan, Step, forbids
+from rules.remedies.step import Act, Plan, Step, forbids, unheeded
 
 _NEEDS_LEADER = forbids("the command needs a leader", Act.ASK, (None,), (Act.LEAD, (None,)))
 """What forbids a command while no controller leads."""
@@ -93,40 +93,9 @@ def _advice(one: Alert | Finding) -> Advice:
 
 def _does_what_is_forbidden(one: Advice, others: Sequence[Advice]) -> Iterator[str]:
     """A person may read only this alert: it must forbid first what another one forbids, until at least the same."""
-    done: list[Action] = []
-    forbidden: list[tuple[Action, Plan]] = []
-    for line in one.steps:
-        for action in () if line.plan.if_safe else line.plan.does:
-            for other in others:
-                for said in other.steps:
-                    if not any(_is_one_of(action, each) for each in said.plan.forbids):
-                        continue
-                    until = _until(said.plan, action.node)
-                    own = any(_is_one_of(action, each) and _waits_for(plan.until, until) for each, plan in forbidden)
-                    if not own and not (until and _waits_for(done, until)):
-                        yield f"{one.name} says: {line}, and {other.name} says: {said}"
-            done.append(action)
-        forbidden += [(action, line.plan) for action in line.plan.forbids]
-
-
-def _is_one_of(action: Action, forbidden: Action) -> bool:
-    return action.act is forbidden.act and forbidden.node in (None, action.node)
-
-
-def _until(plan: Plan, node: NodeId | None) -> list[Action]:
-    """Returns what a step waits for of this node: it may be about several, each with an ISR or a disk of its own."""
-    return [until for until in plan.until if until.act not in (Act.JOIN, Act.FORMAT) or until.node == node]
-
-
-def _waits_for(own: Sequence[Action], other: Sequence[Action]) -> bool:
-    return all(_covers(own, each) for each in other) if other else not own
-
-
-def _covers(actions: Iterable[Action], one: Action) -> bool:
-    return any(
-        (each.act, each.node) == (one.act, one.node) and (not each.directories or each.directories >= one.directories)
-        for each in actions
-    )
+    for other in others:
+        for step, ban in unheeded(one.steps, other.steps):
+            yield f"{one.name} says: {step}, and {other.name} says: {ban}"
 
 
 def _waits_for_itself(advice: Sequence[Advice]) -> Iterator[str]:

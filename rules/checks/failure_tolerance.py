@@ -242,7 +242,9 @@ def _remedy(
     stable = _stable(statuses, failing)
     if stable:
         down = [status.id for status in missing if status.following is Following.NOT_FETCHING]
-        yield keeps_running(statement("# ", do_not_restart(stable), " until this alert resolves"), (Act.FETCH, down))
+        yield keeps_running(
+            statement("# ", do_not_restart(stable), " until more voters are in sync"), (Act.FETCH, down)
+        )
     if facts.quorum.committed is not None and any(status.following is Following.NOT_FETCHING for status in missing):
         when = "while" if in_sync_count(statuses) >= majority(len(statuses)) else "once"
         replace_it = f"replace it {when} a majority is in sync: add its successor first, then remove it"

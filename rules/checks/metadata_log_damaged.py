@@ -185,8 +185,8 @@ def _restart(facts: Facts, log: DamagedLog) -> Iterable[str]:
         )
     else:
         until = (
-            f" until a majority of {_voters(facts.quorum) or 'the'} voters has fetched beyond this batch without it: "
-            "its start truncates what may be the only copy of committed metadata"
+            f" until a majority of {_voters(facts.quorum) or 'the'} voters has fetched beyond its damaged batch "
+            "without it: its start truncates what may be the only copy of committed metadata"
         )
         yield keeps_running(statement("# ", _do_not_restart(log), until), (Act.FETCH, (None,)))
         yield (

@@ -4,13 +4,13 @@ The remedies of all findings of a cluster are one plan: no step may do what anot
 itself. The value is made where its text is, from the same facts, as the claims of a `Statement` are.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
 from rules.claims.claim import NO, YES, Claim, Question, of_each
-from rules.claims.statement import Statement, claims_of
+from rules.claims.statement import Statement, claims_of, statement
 from rules.model.identifiers import NodeId
 
 _MOST_CLAIMED = 8
@@ -124,6 +124,11 @@ def _step(text: str, plan: Plan) -> Step:
     return Step(text, plan, *claims_of((text,)))
 
 
+def said_by(rule: str, step: Step) -> Step:
+    """Returns a step of the remedy of a rule for another remedy, with the name of its rule."""
+    return _step(statement(step, f" ({rule})"), step.plan)
+
+
 def waits(text: str, *for_: Act) -> Step:
     """Returns a line that waits for what concerns no single node: that a controller leads, that a change ends."""
     return does(text, *((act, (None,)) for act in for_))
@@ -180,3 +185,44 @@ def started(remedy: Iterable[str]) -> tuple[NodeId, ...]:
     """Returns the nodes that the steps of a remedy start, sorted: what must be done before comes first."""
     actions = (action for step in remedy if isinstance(step, Step) for action in step.plan.does)
     return tuple(sorted({action.node for action in actions if action.act is Act.START and action.node is not None}))
+
+
+def unheeded(steps: Iterable[Step], others: Sequence[Step]) -> Iterator[tuple[Step, Step]]:
+    """Yields each step of a remedy with each step of `others` that forbids it, unless a step before it heeds that: it
+    forbids the same until at least the same, or what that waits for is done.
+
+    What is done if `safe-to-restart` permits it is forbidden by none.
+    """
+    done: list[Action] = []
+    forbidden: list[tuple[Action, Plan]] = []
+    for step in steps:
+        for action in () if step.plan.if_safe else step.plan.does:
+            for ban in others:
+                if not any(_is_one_of(action, each) for each in ban.plan.forbids):
+                    continue
+                until = _until(ban.plan, action.node)
+                heeded = any(_is_one_of(action, each) and _waits_for(plan.until, until) for each, plan in forbidden)
+                if not heeded and not (until and _waits_for(done, until)):
+                    yield step, ban
+            done.append(action)
+        forbidden += [(action, step.plan) for action in step.plan.forbids]
+
+
+def _is_one_of(action: Action, forbidden: Action) -> bool:
+    return action.act is forbidden.act and forbidden.node in (None, action.node)
+
+
+def _until(plan: Plan, node: NodeId | None) -> list[Action]:
+    """Returns what a step waits for of this node: it may be about several, each with an ISR or a disk of its own."""
+    return [until for until in plan.until if until.act not in (Act.JOIN, Act.FORMAT) or until.node == node]
+
+
+def _waits_for(own: Sequence[Action], other: Sequence[Action]) -> bool:
+    return all(_covers(own, each) for each in other) if other else not own
+
+
+def _covers(actions: Iterable[Action], one: Action) -> bool:
+    return any(
+        (each.act, each.node) == (one.act, one.node) and (not each.directories or each.directories >= one.directories)
+        for each in actions
+    )

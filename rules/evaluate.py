@@ -16,8 +16,8 @@ from operator import is_
 from types import ModuleType
 
 from rules import checks, job
-from rules.answers.broker_restart import restart_costs
 from rules.answers.now import over
+from rules.answers.restart import with_costs
 from rules.claims.claim import NO, YES, Question, condition_claim, of_each
 from rules.claims.statement import claims_of
 from rules.facts.freshness import (
@@ -159,17 +159,17 @@ def evaluate(
     selected = tuple(RULES.values()) if rules is None else tuple(rules)
     failed: dict[str, str] = {}
     results = {rule.id: contained_results(rule, facts, thresholds, failed, texts=texts) for rule in selected}
-    return combined(selected, results, failed)
-
-
-def combined(
-    selected: Sequence[Rule], results: Mapping[str, tuple[RuleResult, ...]], failed: Mapping[str, str]
-) -> Evaluation:
-    """Returns the evaluation of these rules, from each rule's results by id, with inhibited rules as unknown."""
     active = {result.rule for of_rule in results.values() for result in of_rule if isinstance(result, Finding)}
     kept = [result for rule in selected for result in _inhibited(rule, results[rule.id], active)]
+    findings: Sequence[Finding] = [result for result in kept if isinstance(result, Finding)]
+    try:
+        findings = as_one_plan(with_costs(facts, findings, thresholds)) if texts else findings
+    except MemoryError:
+        raise
+    except Exception as problem:  # noqa: BLE001 - each remedy holds by itself
+        failed[BLIND] = exception_site(problem)
     return Evaluation(
-        findings=tuple(as_one_plan([result for result in kept if isinstance(result, Finding)])),
+        findings=tuple(findings),
         unknown=tuple(result for result in kept if isinstance(result, UnknownResult)),
         not_applicable=tuple(result for result in kept if isinstance(result, NotApplicable)),
         failed=failed,
@@ -299,7 +299,7 @@ def _unmet_need(rule: Rule, facts: Facts, thresholds: Thresholds) -> UnknownResu
 def _whole_remedy(facts: Facts, finding: Finding) -> tuple[str, ...]:
     first = start_conditions(facts, (*finding.starts, *started(finding.remedy)))
     own = (step for step in finding.remedy if step not in first)
-    whole = (*first, *restart_costs(facts, finding.remedy), *with_log_lines(facts, after_election(facts, own)))
+    whole = (*first, *with_log_lines(facts, after_election(facts, own)))
     return with_legend(facts.quorum, tuple(map(printable_step, whole)))
 
 

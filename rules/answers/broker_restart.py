@@ -13,9 +13,6 @@ from itertools import islice, takewhile
 from typing import Final
 
 from rules.answers.refusal import Against, Announced, Refusal
-from rules.claims.claim import Question
-from rules.claims.statement import claims_of
-from rules.facts.asked_once import asked_once
 from rules.facts.following import fetched_after_ms
 from rules.facts.freshness import log_age_problem
 from rules.facts.offline_partitions import named_ones
@@ -25,10 +22,8 @@ from rules.model.history import NeededReplica, TopicPartition
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from rules.remedies.bootstrap_address import broker_bootstrap
-from rules.remedies.step import does
 
 _MOST_NAMED = 3
-_MOST_STEPS = 8
 _SILENT_MS = 5_000
 """A broker fetches the metadata log twice a second, and is fenced nine seconds after its process fails
 (broker.session.timeout.ms): until then the log shows it as alive, and its replicas as in sync."""
@@ -128,19 +123,6 @@ def files_do_not_count(quorum: Quorum, in_files: int | None) -> str | None:
         f"min.insync.replicas {in_files} of the brokers' files does not count: the metadata log has {default} as the "
         f"default of the cluster. For topics without their own, {enough} enough for acks=all"
     )
-
-
-def restart_costs(facts: Facts, remedy: Iterable[str]) -> Iterator[str]:
-    """Yields the steps that say what a remedy costs which restarts brokers that run, as `safe-to-restart` does."""
-    advised = {claim.node for claim in claims_of(remedy) if claim.question is Question.ADVISED}
-    for node in sorted(node for node in advised if node is not None and node in facts.quorum.brokers)[:_MOST_STEPS]:
-        yield from _costs(facts, node)
-
-
-@asked_once
-def _costs(facts: Facts, node: NodeId) -> tuple[str, ...]:
-    against = broker_restart(facts, node, NO_TERMS).against
-    return tuple(does(f"# What a restart of broker {node} costs now: {reason}") for reason in against)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,9 @@ voter set is in progress. Of a broker, `broker_restart` says it; a node of both 
 that one of these is known to be otherwise; unknown, that one of them is not known.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from rules.answers.broker_restart import NO_TERMS, AffectedPartitions, BrokerRestart, RestartTerms, broker_restart
 from rules.answers.forecast import forecast_election
@@ -125,6 +126,43 @@ def safe_to_restart(
         votes_needed=controller.votes_needed,
         partitions=broker.partitions,
     )
+
+
+def restart_thresholds(thresholds: Mapping[str, Thresholds]) -> Thresholds:
+    """Returns the thresholds by which a restart is evaluated, from those of all rules."""
+    disk, endpoint = thresholds["voter-disk-replaced"], thresholds["stale-voter-endpoint"]
+    return Thresholds(values={**disk.values, **endpoint.values})
+
+
+def with_costs(facts: Facts, findings: Sequence[Finding], thresholds: Mapping[str, Thresholds]) -> Sequence[Finding]:
+    """Returns the findings. Before a step that restarts a node, its remedy says all that `safe-to-restart` has against
+    it: a rule knows only its own fault.
+    """
+
+    @cache
+    def against(node: NodeId) -> tuple[str, ...]:
+        answer = safe_to_restart(facts, node, restart_thresholds(thresholds), findings)
+        return tuple(map(str, answer.against))
+
+    return [_with_costs(facts, one, against) if _advised(one.claims) else one for one in findings]
+
+
+def _advised(claims: Iterable[Claim]) -> list[NodeId]:
+    return [one.node for one in claims if one.question is Question.ADVISED and one.node is not None]
+
+
+def _with_costs(facts: Facts, finding: Finding, against: Callable[[NodeId], tuple[str, ...]]) -> Finding:
+    remedy, said = dict[str, None](), "\n".join(finding.remedy)
+    for step in finding.remedy:
+        for node in _advised(claims_of((step,))):
+            roles = roles_of(facts, node)
+            name = f"{roles[0].value if len(roles) == 1 else 'node'} {node}"
+            costs = (cost for cost in against(node) if cost not in said)
+            remedy |= dict.fromkeys(
+                statement(f"# What speaks against a restart of {name} now: ", cost) for cost in costs
+            )
+        remedy[step] = None
+    return replace(finding, remedy=(*remedy,), claims=tuple(dict.fromkeys((*finding.claims, *claims_of(remedy)))))
 
 
 def roles_of(facts: Facts, node: NodeId) -> tuple[NodeKind, ...]:

@@ -116,13 +116,16 @@ def _reported_as_stale(quorum: Quorum, probe: Probe) -> bool:
 def _finding(quorum: Quorum, soon: Sequence[Probe], severity: Severity) -> Finding:
     """`soon`: by expiry."""
     nodes = sorted({probe.node for probe in soon})
+    expired = {probe.node for probe in soon if _expires_within(quorum, probe, Millis(0))}
+    # The only voter needs no other one.
+    lost = statement(": it ", take_no_part(expired)) if len(quorum.voting_ids) != 1 else ""
     return Finding(
         subject=SUBJECT,
         severity=severity,
         summary=statement(
             _summary(quorum, soon, nodes),
-            " No other node can connect to a controller whose certificate has expired: it ",
-            take_no_part({p.node for p in soon if _expires_within(quorum, p, Millis(0))}),
+            " No other node can connect to a controller whose certificate has expired",
+            lost,
             ".",
         ),
         evidence={

@@ -41,6 +41,7 @@ from rules.facts.damaged_log import unreadable_log
 from rules.facts.endpoint import EndpointFault
 from rules.facts.freshness import last_answers, unanswered_sources
 from rules.facts.leadership import UnreachableLeader, never_accepted, rejecting_voters
+from rules.facts.node import Process
 from rules.facts.outdated_settings import OutdatedSettings, outdated_settings
 from rules.facts.quorum import Facts
 from rules.finding import Finding, FindingFacts, Plain, RuleResult, Severity, Thresholds, UnknownResult, hold
@@ -149,9 +150,15 @@ def evaluate(facts: Facts, _thresholds: Thresholds) -> Iterable[RuleResult]:
 
 
 def _listening(facts: Facts, failures: Sequence[FailedObservation]) -> Statement:
-    """Returns what the failures say of the voters: one that rejects or denies the monitor runs."""
+    """Returns what the failures say of the voters: one that rejects or denies the monitor runs, unless its newest probe
+    says otherwise."""
     running = {failure.endpoint for failure in _oldest(failures) if failure.reason in _RUNNING_REASONS}
-    voters = [voter.id for voter in facts.nodes.voters if str(voter.endpoint) in running]
+    silent = {Process.DOWN, Process.HUNG, Process.NOT_REACHED}
+    voters = [
+        voter.id
+        for voter in facts.nodes.voters
+        if str(voter.endpoint) in running and not (voter.faults or voter.unanswered or voter.process in silent)
+    ]
     return statement(" ", listen(voters), ".") if voters else Statement("")
 
 

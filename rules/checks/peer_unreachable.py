@@ -62,10 +62,11 @@ def _subject(node: NodeId) -> Subject:
 def _finding(facts: Facts, of: NodeId, dials: Mapping[NodeId, PeerDial], thresholds: Thresholds) -> Finding:
     left, voters = failures_left(facts), len(facts.nodes.voters)
     seen, by_voters = facts.witnesses, facts.witnesses.unreached_by(of)
-    no_majority = of in seen.cut_off
-    lost = statement(f" Controller {of} ", take_no_part((of,)), ".") if no_majority else ""
+    # No other voter can ask it for its vote, or fetch from it.
+    by_each = len(by_voters) == voters - 1
+    lost = statement(f" Controller {of} ", take_no_part((of,)), ".") if by_each else ""
     # Whom they vote for and are followed by depends on who is lost.
-    depend = {*by_voters} if no_majority else {of, *by_voters}
+    depend = {*by_voters} if by_each else {of, *by_voters}
     return Finding(
         subject=_subject(of),
         # Who has no vote decides nothing.

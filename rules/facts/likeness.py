@@ -95,7 +95,7 @@ def _is_later(age_ms: int, since_vote: int | None) -> bool:
 def _is_followed(nodes: Nodes) -> bool:
     """Returns whether a majority follows the leader by connections to what it presents now."""
     quorum, poll = nodes.quorum, nodes.poll
-    if poll is None or quorum.leader_id != poll.leader_id:
+    if poll is None or poll.leader_id not in nodes or quorum.leader_id != poll.leader_id:
         return False
     follow = sum(voter.following.fetches for voter in nodes.polled_voters if voter.id != poll.leader_id)
     if 1 + follow < majority(len(poll.voters)):

@@ -14,7 +14,7 @@ from connectors.sinks.alert_json import claims_json
 from rules.answers.after_restart import AfterRestart, after_restart
 from rules.answers.broker_restart import NO_TERMS, RestartTerms
 from rules.answers.refusal import EXCLUDABLE, NEVER, Announced, Refusal
-from rules.answers.restart import RestartSafety, restartable, safe_to_restart
+from rules.answers.restart import RestartSafety, restart_thresholds, restartable, safe_to_restart
 from rules.answers.worlds import Undecided
 from rules.claims.statement import claims_of
 from rules.evaluate import OBSERVATION_RULES
@@ -22,7 +22,7 @@ from rules.facts.contact import dialled_endpoint
 from rules.facts.following import fetched_after_ms
 from rules.facts.freshness import log_read_problem
 from rules.facts.quorum import Facts
-from rules.finding import Plain, Thresholds
+from rules.finding import Plain
 from rules.formatting import and_join, iso, needed_text, visible
 from rules.model.history import NodeKind
 from rules.model.identifiers import Millis, NodeId
@@ -96,13 +96,11 @@ def evaluate_restart(state: ClusterState, node: int, terms: RestartTerms = NO_TE
     The notes name what kraftwatch does not observe, and why: that is what makes an answer unknown.
     """
     _check_known(state, node)
-    # The thresholds of the two rules whose conditions make a restart unsafe.
-    disk, endpoint = state.thresholds["voter-disk-replaced"], state.thresholds["stale-voter-endpoint"]
     terms = replace(terms, since_ms=state.queried_since_ms)
     answer = safe_to_restart(
         state.facts,
         NodeId(node),
-        Thresholds(values={**disk.values, **endpoint.values}),
+        restart_thresholds(state.thresholds),
         state.evaluation.findings,
         terms,
     )

@@ -21,7 +21,7 @@ from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from tests.bench.million_bench import MemorySamples, await_verdict
 from tests.eventually import eventually
-from tests.job.job_state import cluster_status
+from tests.job.job_state import cluster_status, get_json
 from tests.kafka.large_quorum import LargeQuorum
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(2400)]
@@ -53,11 +53,13 @@ def new_job(quorum: LargeQuorum, folder: Path) -> JobProcess:
 
 
 def change_partitions(job: JobProcess, quorum: LargeQuorum) -> None:
-    """Changes partitions for a while, and waits until the job has evaluated the last change."""
+    """Changes partitions for a while, and waits until Spark has evaluated the last change."""
     with quorum.changing(CHANGES_PER_S) as changes:
         eventually(lambda: changes.done >= CHANGES, within_s=2 * CHANGES / CHANGES_PER_S)
     end = quorum.await_state(lambda state: True, what="a leader").high_watermark
     eventually(lambda: cluster_status(job)["last_offset"] >= end - 1, within_s=60)
+    # On a busy machine the understudy is ahead of Spark, whose state this is about.
+    eventually(lambda: get_json(job, "/healthz")["engine"] == "spark", within_s=60)
 
 
 def stored(job: JobProcess, reader: SparkSession) -> ClusterMonitor | None:

@@ -73,7 +73,7 @@ class Case:
     def observed(self) -> Iterator[Quorum | JobState]:
         """Yields what each of its variants describes."""
         for _, lines in self.variants():
-            yield _observed(self.rule, tuple(line for line in lines if line.split()[0] not in _CHOICES))
+            yield observed_by(self.rule, lines)
 
     def output(self) -> list[str]:
         """Returns what is expected below the `----`."""
@@ -144,6 +144,11 @@ def severities(rule: str) -> set[str]:
             )
             found |= {first for first, *_ in filter(None, words)}
     return found & {*Severity}
+
+
+def observed_by(rule: str, lines: Iterable[str]) -> Quorum | JobState:
+    """Returns what the commands of a case of this rule describe; those that choose its output are left out."""
+    return _observed(rule, tuple(line for line in lines if line.split()[0] not in _CHOICES))
 
 
 @cache

@@ -88,6 +88,6 @@ FAULTS = (
     _alone(OBSERVER_ADDED),
     _alone(BROKER_FLAPPING),
     EvaluatedFault(
-        faults=(BROKER_KILLED, MAJORITY_KILLED), name="a majority is killed while a broker is fenced", begin=2
+        faults=(BROKER_KILLED, MAJORITY_KILLED), name="a majority is killed while a broker is fenced", worse=1
     ),
 )

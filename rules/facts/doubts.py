@@ -109,7 +109,7 @@ def doubts(
     listeners: Collection[UnlikeListener],
     timers: Mapping[NodeId, str],
     hides_records: bool,
-    reached_by_all: Collection[NodeId],
+    dialled_by_all: Collection[NodeId],
 ) -> Mapping[NodeId, tuple[Doubt, ...]]:
     """Returns what is not known of each controller, the most important first; one without a doubt is not in it.
 
@@ -120,7 +120,7 @@ def doubts(
         listeners: the voters whose listeners are not those of the others.
         timers: the voters whose timers may stand still, and why.
         hides_records: whether damaged batches of the log were skipped.
-        reached_by_all: the voters that each other voter's host is shown to reach.
+        dialled_by_all: the voters of which each other voter's host shows whether it reaches them.
     """
     found = [
         *(doubt for voter in nodes.voters if (doubt := _of_endpoint(voter)) is not None),
@@ -134,7 +134,7 @@ def doubts(
     ]
     by_node: dict[NodeId, list[Doubt]] = {}
     for doubt in sorted(found, key=lambda one: one.about):
-        if doubt.about in _SHOWN_BY_PEERS and doubt.node in reached_by_all:
+        if doubt.about in _SHOWN_BY_PEERS and doubt.node in dialled_by_all:
             continue
         by_node.setdefault(doubt.node, []).append(doubt)
     return {node: tuple(of_node) for node, of_node in sorted(by_node.items())}

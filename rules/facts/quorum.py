@@ -110,7 +110,7 @@ class Facts:
             listeners=facts.unlike_listeners,
             timers=stopped_timers.stopped_timers(facts.nodes),
             hides_records=facts.hides_records,
-            reached_by_all=facts.witnesses.reached_by_all,
+            dialled_by_all=facts.witnesses.dialled_by_all,
         )
     )
     denying = _fact(lambda facts: doubts.denying(facts.doubts))

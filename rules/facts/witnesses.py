@@ -227,6 +227,13 @@ class Witnesses:
             of for of in voters if len(voters) > 1 and all(self._reaches(by, of) for by in voters if by != of)
         )
 
+    @cached_property
+    def dialled_by_all(self) -> frozenset[NodeId]:
+        """The voters of which each other voter's host shows whether it reaches them: which pairs do not is known."""
+        voters = [voter.id for voter in self._nodes.voters]
+        shown = {(by, of) for by in voters for of in voters if self._reaches(by, of) or of in self.unreached_from(by)}
+        return frozenset(of for of in voters if len(voters) > 1 and all((by, of) in shown for by in voters if by != of))
+
     @property
     def seen_from(self) -> str:
         """From whose hosts it is seen, `controllers 1, 2 and 3`, if each voter is shown to reach each other one."""

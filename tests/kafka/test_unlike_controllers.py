@@ -278,7 +278,11 @@ def _is_seen_before_the_loss(quorum: PeerLab, tmp_path: Path, fault: PeerFault) 
     eventually(partial(asked.is_seen, frozenset(), fault.step), within_s=60)
     eventually(partial(asked.is_answered, 0, with_rows=True), within_s=60)
     seen = f"seen from the hosts of {numbered('controller', quorum.controllers)}: each reaches each other one"
-    assert seen in asked.said(*asked.questions[0], *asked.rows())[1]["notes"]
+
+    def is_named() -> None:
+        assert seen in asked.said(*asked.questions[0], *asked.rows())[1]["notes"]
+
+    eventually(is_named, within_s=60)
 
     for node, change in {**dict.fromkeys(changed, fault.changed), **({other: fault.by} if fault.by else {})}.items():
         restart_with(quorum, node, change(quorum))

@@ -17,7 +17,7 @@ from types import ModuleType
 
 from rules import checks, job
 from rules.answers.now import over
-from rules.answers.restart import with_costs
+from rules.answers.restart import with_reasons_against
 from rules.claims.claim import NO, YES, Question, condition_claim, of_each
 from rules.claims.statement import claims_of
 from rules.facts.freshness import (
@@ -163,7 +163,7 @@ def evaluate(
     kept = [result for rule in selected for result in _inhibited(rule, results[rule.id], active)]
     findings: Sequence[Finding] = [result for result in kept if isinstance(result, Finding)]
     try:
-        findings = as_one_plan(with_costs(facts, findings, thresholds)) if texts else findings
+        findings = as_one_plan(with_reasons_against(facts, findings, thresholds)) if texts else findings
     except MemoryError:
         raise
     except Exception as problem:  # noqa: BLE001 - each remedy holds by itself

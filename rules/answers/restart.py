@@ -134,7 +134,9 @@ def restart_thresholds(thresholds: Mapping[str, Thresholds]) -> Thresholds:
     return Thresholds(values={**disk.values, **endpoint.values})
 
 
-def with_costs(facts: Facts, findings: Sequence[Finding], thresholds: Mapping[str, Thresholds]) -> Sequence[Finding]:
+def with_reasons_against(
+    facts: Facts, findings: Sequence[Finding], thresholds: Mapping[str, Thresholds]
+) -> Sequence[Finding]:
     """Returns the findings. Before a step that restarts a node, its remedy says all that `safe-to-restart` has against
     it: a rule knows only its own fault.
     """
@@ -144,22 +146,22 @@ def with_costs(facts: Facts, findings: Sequence[Finding], thresholds: Mapping[st
         answer = safe_to_restart(facts, node, restart_thresholds(thresholds), findings)
         return tuple(map(str, answer.against))
 
-    return [_with_costs(facts, one, against) if _advised(one.claims) else one for one in findings]
+    return [_with_reasons(facts, one, against) if _advised(one.claims) else one for one in findings]
 
 
 def _advised(claims: Iterable[Claim]) -> list[NodeId]:
     return [one.node for one in claims if one.question is Question.ADVISED and one.node is not None]
 
 
-def _with_costs(facts: Facts, finding: Finding, against: Callable[[NodeId], tuple[str, ...]]) -> Finding:
+def _with_reasons(facts: Facts, finding: Finding, against: Callable[[NodeId], tuple[str, ...]]) -> Finding:
     remedy, said = dict[str, None](), "\n".join(finding.remedy)
     for step in finding.remedy:
         for node in _advised(claims_of((step,))):
             roles = roles_of(facts, node)
             name = f"{roles[0].value if len(roles) == 1 else 'node'} {node}"
-            costs = (cost for cost in against(node) if cost not in said)
+            reasons = (reason for reason in against(node) if reason not in said)
             remedy |= dict.fromkeys(
-                statement(f"# What speaks against a restart of {name} now: ", cost) for cost in costs
+                statement(f"# What speaks against a restart of {name} now: ", reason) for reason in reasons
             )
         remedy[step] = None
     return replace(finding, remedy=(*remedy,), claims=tuple(dict.fromkeys((*finding.claims, *claims_of(remedy)))))

@@ -8,7 +8,7 @@ A broker, or a controller without a vote, dials the leader alone, and any voter 
 there (NodeToControllerChannelManager), and is fenced without them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -222,17 +222,17 @@ class Witnesses:
     @cached_property
     def reached_by_all(self) -> frozenset[NodeId]:
         """The voters that every other voter is shown to reach: they accept each other there."""
-        voters = [voter.id for voter in self._nodes.voters]
-        return frozenset(
-            of for of in voters if len(voters) > 1 and all(self._reaches(by, of) for by in voters if by != of)
-        )
+        return self._of_each_other(self._reaches)
 
     @cached_property
     def dialled_by_all(self) -> frozenset[NodeId]:
         """The voters of which each other voter's host shows whether it reaches them: which pairs do not is known."""
+        return self._of_each_other(lambda by, of: self._reaches(by, of) or of in self.unreached_from(by))
+
+    def _of_each_other(self, holds: Callable[[NodeId, NodeId], bool]) -> frozenset[NodeId]:
+        """Returns the voters of which something holds by each other voter."""
         voters = [voter.id for voter in self._nodes.voters]
-        shown = {(by, of) for by in voters for of in voters if self._reaches(by, of) or of in self.unreached_from(by)}
-        return frozenset(of for of in voters if len(voters) > 1 and all((by, of) in shown for by in voters if by != of))
+        return frozenset(of for of in voters if len(voters) > 1 and all(holds(by, of) for by in voters if by != of))
 
     @property
     def seen_from(self) -> str:

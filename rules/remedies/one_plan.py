@@ -47,7 +47,8 @@ def _heeding(finding: Finding, bans: _Bans) -> Finding:
 
 def _unheeded(finding: Finding, bans: _Bans) -> Iterator[Step]:
     steps = [step for step in finding.remedy if isinstance(step, Step)]
-    acts = {action[:2] for step in steps for action in step.plan.does}
-    others = {ban: ban for act, node in acts for key in ((act, node), (act, None)) for ban in bans.get(key, ())}
+    # In the order of the steps: that of a set differs between two processes.
+    acts = dict.fromkeys(action[:2] for step in steps for action in step.plan.does)
+    others = dict.fromkeys(ban for act, node in acts for key in ((act, node), (act, None)) for ban in bans.get(key, ()))
     if others:
         yield from (ban for _, ban in unheeded(steps, [*others]))
